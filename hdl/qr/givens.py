@@ -17,13 +17,11 @@ from ..modules import Parts
 from ..ram import ram
 from ..stream.passing import fields
 from .control import Control, Thread
-from .numbers import lane, operation
+from .numbers import MINUS_ONE, NOTHING, ONE, lane, operation
 from .solver import above, scaled, solution_shape
 
 __all__ = ["Givens", "factor_shape", "row_shape", "start_shape"]
 
-_NOTHING = Const(0x80000000, 32)  # -0: -0 - (a · -b) is a · b, whatever its sign
-_ONE, _MINUS_ONE = (Const(float32.const(x), 32) for x in (1.0, -1.0))
 #: exponent of `models.qr.factor.SHRINKS`
 _SHRINKS = 8
 
@@ -182,7 +180,7 @@ class Givens:
             m.d.sync += wave.first.eq(Mux(wave.held, 0, wave.first + 1))
             with m.If(wave.held):
                 m.d.sync += self.live[0].eq(1)
-                m.d.sync += self.of.delta[0].eq(Mux(self.row.gone, _MINUS_ONE, _ONE))
+                m.d.sync += self.of.delta[0].eq(Mux(self.row.gone, MINUS_ONE, ONE))
         with m.If(goes["OUT"]):
             m.d.sync += [wave.first.eq(0), wave.siding.eq(1)]
         with m.If(now["SIDE"] & goes["WAVE"]):
@@ -251,15 +249,15 @@ class Givens:
         kept, known = (self.keep >> task.first)[0], (self.keep >> task.column)[0]
         here = task.side & (task.first == k)
         products = {
-            Kind.TURN: (_NOTHING, of.delta[k], x ^ minus),
+            Kind.TURN: (NOTHING, of.delta[k], x ^ minus),
             Kind.PIVOT: (of.d[k], of.s[k], of.head[k] ^ minus),
             Kind.REST: (x, of.head[k], u),
-            Kind.SCALE: (_NOTHING, of.c[k], u ^ minus),
-            Kind.WEIGHT: (_NOTHING, of.delta[k], of.c[k] ^ minus),
+            Kind.SCALE: (NOTHING, of.c[k], u ^ minus),
+            Kind.WEIGHT: (NOTHING, of.delta[k], of.c[k] ^ minus),
             Kind.ADD: (u, of.s[k], x ^ minus),
-            Kind.UNIT: (_NOTHING, of.y[k], of.c[k] ^ minus),
+            Kind.UNIT: (NOTHING, of.y[k], of.c[k] ^ minus),
             Kind.BACK: (of.y[k], u, scalar),
-            Kind.FINAL: (of.y[k], self.i.p.h if k == 0 else Const(0, 32), _MINUS_ONE),
+            Kind.FINAL: (of.y[k], self.i.p.h if k == 0 else Const(0, 32), MINUS_ONE),
         }
         alone = {
             Kind.REST: (here & ~kept, Mux(task.drops, u, x)),
@@ -316,7 +314,7 @@ class Givens:
             second=going & second,
             commits=going & ~second,
             lane=which,
-            a=Mux(inverts, _ONE, Mux(second, Array(self.of.s)[lane], Array(self.of.d)[lane])),
+            a=Mux(inverts, ONE, Mux(second, Array(self.of.s)[lane], Array(self.of.d)[lane])),
             b=Mux(inverts, Array(self.of.d)[self.thread.column], Array(self.of.pivot)[lane]),
         )
         with m.If(going):

@@ -15,12 +15,10 @@ from ..modules import Parts, Submodules
 from ..ram import ram
 from ..stream.passing import fields
 from .control import Thread
-from .numbers import lane, operation
+from .numbers import MINUS_ONE, NOTHING, ONE, lane, operation
 
 __all__ = ["Solver", "above", "load_shape", "scaled", "solution_shape"]
 
-_NOTHING = Const(0x80000000, 32)  # -0: -0 - (a · -b) is a · b, whatever its sign
-_MINUS_ONE = Const(float32.const(-1.0), 32)
 #: exponent of `models.qr.factor.TOLERANCE`
 _TOLERANCE = 16
 
@@ -143,16 +141,16 @@ class Solver(wiring.Component):
             here, behind = self.task.column == i, self.task.column < i
             products = {
                 Kind.LOAD: (self.task.load.word_select(i, 32), 0, 0),
-                Kind.SCALE: (_NOTHING, self.pivots[i], t ^ minus),
+                Kind.SCALE: (NOTHING, self.pivots[i], t ^ minus),
                 Kind.ROW: (row, vector, self.scalar),
                 Kind.BACK: (vector, row, self.scalar),
-                Kind.FINAL: (vector, 0, 0) if i else (vector, h, _MINUS_ONE),
+                Kind.FINAL: (vector, 0, 0) if i else (vector, h, MINUS_ONE),
             }
             others = {
                 Kind.ROW: [
                     (~(self.kept & behind), (row, 0, 0)),
-                    (here, (_NOTHING, 0, 0)),
-                    (here & self.kept, (_NOTHING, self.scalar, scale ^ minus)),
+                    (here, (NOTHING, 0, 0)),
+                    (here & self.kept, (NOTHING, self.scalar, scale ^ minus)),
                 ],
                 Kind.BACK: [(~(self.kept & (self.task.row > i)), (vector, 0, 0))],
                 Kind.FINAL: [(~self.kept, (vector, 0, 0))],
@@ -215,8 +213,7 @@ class Solver(wiring.Component):
             limit.addr.eq(Cat(self.end["row"], self.end["context"])),
         ]
         self.passes = self.pipe.wire(above(self.s.value, limit.data), name="passes")
-        one = Const(float32.one, 32)
-        self.reciprocal = operation(self.parts, m, "div", "div", one, self.s.value)
+        self.reciprocal = operation(self.parts, m, "div", "div", ONE, self.s.value)
 
     def _take_reciprocals(self, m):
         """What comes out of the divider, and jobs that begin."""

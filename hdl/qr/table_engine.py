@@ -1,6 +1,6 @@
 """The engine of fits over numeric columns behind the shell: rows from Striders, exact sums, a solver, new sums and weights in memory."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 
 from ...models.errors import ErrorCode
@@ -23,15 +23,13 @@ from ..stream.queue import Queue
 from ..strider.port import AccessPort
 from ..strider.sequencer import PageSequencer
 from .control import Control
-from .numbers import as_float32
+from .numbers import NOTHING, as_float32
 from .solver import Solver
 from .table_sums import TableSums
 
 __all__ = ["TableFitEngine"]
 
 _BITS = 8 * UNIT_BYTES
-#: -0: added to a weight it changes nothing
-_NOTHING = Const(0x80000000, 32)
 
 
 class TableFitEngine(wiring.Component):
@@ -311,6 +309,6 @@ class TableFitEngine(wiring.Component):
                     m.d.sync += value.eq(code)
         m.d.comb += [
             solver.i.valid.eq(whole),
-            *fields(solver.i.p, columns=n, row=of, side=of == n, h=_NOTHING),
+            *fields(solver.i.p, columns=n, row=of, side=of == n, h=NOTHING),
             *(solver.i.p.values[k].eq(value) for k, value in enumerate(values)),
         ]
