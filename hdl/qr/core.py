@@ -67,7 +67,7 @@ class Core:
         self.records = Records(m, config, self.offsets, intake.changes)
         self.accumulator = NormalEquationAccumulator(m, config, self.columns)
         self.merge = Merge(m, config, self.accumulator)
-        self.loader = Loader(m, config, parts)
+        self.loader = Loader(m, config, parts, self.merge.o)
         # a job's sums are there before its changes have been added up: they must not keep the next job's changes from coming
         m.submodules.sums = self.sums = Queue(8 * config.bus_bytes, held_words(config))
 
@@ -196,11 +196,8 @@ class Core:
     def _solvers(self, m):
         """Each word goes to both the loader and the memo's writer, in the same cycle; rows go to the job's solver."""
         m.d.comb += [
-            self.loader.i.payload.eq(self.merge.o.payload),
             self.back.sums.payload.eq(self.merge.o.payload),
-            self.merge.o.ready.eq(self.loader.i.ready & self.back.sums.ready),
-            self.loader.i.valid.eq(self.merge.o.valid & self.back.sums.ready),
-            self.back.sums.valid.eq(self.merge.o.valid & self.loader.i.ready),
+            self.back.sums.valid.eq(self.merge.o.valid & self.merge.o.ready),
         ]
         if self.rotated:
             self.solutions.append((self.rotated.o, self.rotated.o_valid))

@@ -28,23 +28,24 @@ class Loader:
     Golden: `models.qr.golden.right_side`, and entries rounded as `models.qr.factor.eliminate` does. h = trunc(c_0 / rows) is computed while the rows pass; the
     right side comes `MIDDLE` + columns cycles after the last word at the latest.
 
+    Parameters
+    ----------
+    i : stream.Signature({data, gram, last})
+        As `Merge` gives them.
+
     Attributes
     ----------
     command : stream.Signature({columns, job})
         The job whose words come next; accepted when the right side of the one before has been taken.
-    i : stream.Signature({data, gram, last})
-        As `Merge` gives them.
     o : stream.Signature(load_shape(n_max, jobs))
     """
 
-    def __init__(self, m: Module, config: FitPlan, parts: Parts):
-        self.config, self.parts, self.pipe = config, parts, Pipeline(m)
+    def __init__(self, m: Module, config: FitPlan, parts: Parts, i):
+        self.config, self.parts, self.pipe, self.i = config, parts, Pipeline(m), i
         n, jobs, bus = config.n_max, config.jobs, config.bus_bytes
         self.n, number = n, range(max(jobs, 2))
         asked = data.StructLayout({"columns": range(n + 1), "job": number})
-        word = data.StructLayout({"data": 8 * bus, "gram": 1, "last": 1})
         self.command = stream.Signature(asked).create(path=("load_command",))
-        self.i = stream.Signature(word).create(path=("load_word",))
         self.o = stream.Signature(load_shape(n, jobs)).create(path=("load_row",))
         self.each, self.per_word = bus // ENTRY_BYTES, bus // 8
         givens, counts = self.config.method is Method.GIVENS, entry_counts(self.config)
