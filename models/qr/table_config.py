@@ -19,10 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..heap.schema import Schema
 from ..numerics.formats import Codes
 from ..numerics.limbs import SHIFT_BITS
-from ..numerics.policy import InputPolicy
 from ..strider.config import PortConfig, WalkConfig
 from ..strider.layout import Source, TupleLayout
 from ..strider.program import missing_codes, port_config
@@ -88,10 +86,7 @@ class TableFitPlan:
         return {
             **{name: getattr(self, name) for name in ("bus_bytes", "walkers", "buffers", "slots")},
             "columns": self.columns.to_json(),
-            "schema": self.walk.schema.to_json(),
-            "layout": asdict(self.walk.layout),
-            "visibility": self.walk.visibility,
-            "policy": asdict(self.walk.policy),
+            **self.walk.to_json(),
         }
 
     def structure(self) -> dict[str, Any]:
@@ -101,16 +96,8 @@ class TableFitPlan:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TableFitPlan:
         columns = Columns(**data["columns"])
-        walk = WalkConfig(
-            Schema.from_json(data["schema"]),
-            TupleLayout.from_json(data["layout"]),
-            columns.format,
-            data["visibility"],
-            InputPolicy(**data.get("policy", {})),
-        )
-        return cls(
-            columns, walk, *(data[name] for name in ("bus_bytes", "walkers", "buffers", "slots"))
-        )
+        shape = (data[name] for name in ("bus_bytes", "walkers", "buffers", "slots"))
+        return cls(columns, WalkConfig.from_json(data, columns.format), *shape)
 
     @property
     def units(self) -> int:

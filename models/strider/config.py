@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 from ..heap.page import PAGE_SIZES
 from ..heap.schema import TYPES, Schema
@@ -76,6 +78,22 @@ class WalkConfig:
                     f"flat positions {span.start} to {span.stop - 1} are taken or outside the tuple's {self.positions}"
                 )
             taken.update(span)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all but the format as plain data."""
+        return {
+            "schema": self.schema.to_json(),
+            "layout": asdict(self.layout),
+            "visibility": self.visibility,
+            "policy": asdict(self.policy),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], format: Format) -> WalkConfig:
+        """Return what `to_json` described; what older versions did not say is as it was."""
+        schema, placed = Schema.from_json(data["schema"]), TupleLayout.from_json(data["layout"])
+        policy = InputPolicy(**data.get("policy", {}))
+        return cls(schema, placed, format, data.get("visibility", "hints"), policy)
 
     @property
     def positions(self) -> int:

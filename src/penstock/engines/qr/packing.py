@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,19 +82,11 @@ class Packing:
         return cls(walk, asked.get("sample_weight"), asked.get("group_by"))
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "schema": self.walk.schema.to_json(),
-            "layout": asdict(self.walk.layout),
-            "policy": asdict(self.walk.policy),
-            "weight": self.weight,
-            "group": self.group,
-        }
+        return self.walk.to_json() | {"weight": self.weight, "group": self.group}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Packing:
-        schema, placed = Schema.from_json(data["schema"]), TupleLayout.from_json(data["layout"])
-        walk = WalkConfig(schema, placed, STORED, policy=InputPolicy(**data["policy"]))
-        return cls(walk, data["weight"], data["group"])
+        return cls(WalkConfig.from_json(data, STORED), data["weight"], data["group"])
 
     @property
     def names(self) -> tuple[str, ...]:
