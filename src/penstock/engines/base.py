@@ -3,6 +3,16 @@
 from .design import Design
 from .engine import Engine
 from .session import Session
-from .workload import Bound, Cycles, Given, Result, Workload
+from .workload import AssumedRows, Bound, Cycles, Given, Result, Workload
 
-__all__ = ["Bound", "Cycles", "Design", "Engine", "Given", "Result", "Session", "Workload"]
+__all__ = [
+    "AssumedRows",
+    "Bound",
+    "Cycles",
+    "Design",
+    "Engine",
+    "Given",
+    "Result",
+    "Session",
+    "Workload",
+]

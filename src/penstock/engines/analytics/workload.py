@@ -12,7 +12,7 @@ import numpy as np
 from penstock.assumed import Assumed
 from penstock.dsl.analytics.ranges import too_many
 from penstock.dsl.core.diagnostics import Span, error
-from penstock.engines.base import Cycles, Result, Workload
+from penstock.engines.base import AssumedRows, Cycles, Result, Workload
 from penstock.failures import Failure
 from penstock.host.sources import Table
 from penstock.models.analytics.config import AnalyticsPlan
@@ -169,10 +169,8 @@ def _left_out(plan: AnalyticsPlan, counts: RowCounts) -> dict[str, int]:
     return {n: getattr(counts, n) for n in ("index_rows", "unseen_rows", "unseen_last")}
 
 
-class Assumption(Workload):
-    """A training on rows that are only assumed: it has cycles, but no results."""
-
-    assumed = True
+class Assumption(AssumedRows):
+    """A training on rows that are only assumed."""
 
     def __init__(self, design: AnalyticsDesign, table: Assumed) -> None:
         self.design, self.table = design, table
@@ -180,9 +178,6 @@ class Assumption(Workload):
         self.streamed = (
             sum(line.total for line in _lines(design, table.pages)) * design.plan.page_size
         )
-
-    def golden(self) -> Result:
-        raise ValueError("assumed rows have no values")
 
     def model(self, memory: Memory) -> Cycles:
         plan = self.design.plan
@@ -195,9 +190,6 @@ class Assumption(Workload):
 
     def moved(self) -> tuple[int, int]:
         return _moved(self.design, self.table.pages)
-
-    def drive(self, machine: Metered) -> Result:
-        raise ValueError("assumed rows have no values")
 
 
 class Training(Workload):

@@ -12,7 +12,7 @@ import numpy as np
 from penstock.assumed import Assumed
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.qr.units import Unit
-from penstock.engines.base import Cycles, Result, Workload
+from penstock.engines.base import AssumedRows, Cycles, Result, Workload
 from penstock.failures import Failure
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
@@ -181,10 +181,8 @@ class _Fits(Workload):
         return in_all(runs, {**counters, "training_cycles": first, "recentred": recentred})
 
 
-class AssumedFits(_Fits):
-    """Fits over rows that are only assumed: they have cycles, but no results. No means wander."""
-
-    assumed = True
+class AssumedFits(AssumedRows, _Fits):
+    """Fits over rows that are only assumed. No means wander."""
 
     def __init__(self, design: AnyFit, table: Assumed, asked: Asked) -> None:
         super().__init__(design, asked)
@@ -193,18 +191,12 @@ class AssumedFits(_Fits):
         if table.rows > c.ROWS_MAX:  # said before anything is said of memory
             _steps(table.rows, asked.of(table.rows, self._columns.n), "--rows")
 
-    def golden(self) -> Result:
-        raise ValueError("assumed rows have no values")
-
     def model(self, memory: Memory) -> Cycles:
         costs = self.table.costs(self.plan.port, self.plan.walk)
         rows = RowPages(costs).rows
         changes = self.asked.of(rows, self._columns.n)
         steps, counters = _steps(rows, changes, "--rows")
         return self._cycles(costs, None, steps, counters, memory)
-
-    def drive(self, machine: Metered) -> Result:
-        raise ValueError("assumed rows have no values")
 
 
 class TableFits(_Fits):
