@@ -103,8 +103,7 @@ def _of_keys(config: FitPlan, target: Target) -> Resources:
     total += config.row_units * n * (times + add)
     if config.incremental:
         total += adders * add  # the segment's sums
-    if config.row_units > 1 or n > 1:
-        total += config.row_units * n * Cost(120, 120)  # suffix sums
+    total += config.row_units * n * Cost(120, 120)  # suffix sums
     total += Cost(0, 0, multiplier_blocks(_strays(config), target.family))
     held = memories(config)
     kept = list(held)
