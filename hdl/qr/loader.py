@@ -41,9 +41,9 @@ class Loader:
     """
 
     def __init__(self, m: Module, config: FitPlan, parts: Parts, i):
-        self.config, self.parts, self.pipe, self.i = config, parts, Pipeline(m), i
+        self.config, self.parts, self.pipe = config, parts, Pipeline(m)
         n, jobs, bus = config.n_max, config.jobs, config.bus_bytes
-        self.n, number = n, range(max(jobs, 2))
+        self.i, self.n, number = i, n, range(max(jobs, 2))
         asked = data.StructLayout({"columns": range(n + 1), "job": number})
         self.command = stream.Signature(asked).create(path=("load_command",))
         self.o = stream.Signature(load_shape(n, jobs)).create(path=("load_row",))

@@ -70,7 +70,8 @@ def _operation(name: str, ufunc: np.ufunc) -> Callable[[ArrayLike, ArrayLike], N
 
 _UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
 _OPERATIONS = SimpleNamespace(**{name: _operation(name, of) for name, of in _UFUNCS.items()})
-add, sub, mul, div = vars(_OPERATIONS).values()
+add, sub = _OPERATIONS.add, _OPERATIONS.sub
+mul, div = _OPERATIONS.mul, _OPERATIONS.div
 
 
 def at_once(formula: Callable[..., Any], *operands: Numbers) -> Any:
