@@ -47,7 +47,6 @@ def drawn_keys(source: Source, method: Method) -> FitPlan:
         gram_lanes=2 * n if givens else int(source.integers(1, n * (n + 1) // 2 + 1)),
         row_units=int(source.choice([1, 2, 4])),
         solvers=1 if givens else int(source.integers(1, 4)),
-        lanes=n + int(source.integers(0, 3)),
         contexts=1 if givens else int(source.integers(1, 4)),
         jobs=int(source.integers(1, 9)),
     )
