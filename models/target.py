@@ -17,6 +17,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from .errors import Error
 from .link.kinds import KINDS
 from .memory import ON_CHIP, Dram, FixedLatency, parse_memory
 from .memory.sdram import CHIP, CHIPS, Chip
@@ -24,6 +25,7 @@ from .memory.sdram import CHIP, CHIPS, Chip
 __all__ = [
     "ASSUMED",
     "RESOURCES",
+    "BadRecord",
     "Board",
     "Capacity",
     "Clock",
@@ -82,9 +84,16 @@ def _limit(value: Any, what: Mapping[str, Any], others: Mapping[str, Any]) -> st
     return f"{kind} from {least} to {'2^53' if most == 1 << 53 else most}"
 
 
+class BadRecord(Error, ValueError):
+    """A field of a target's record holds what it may not. The message names it."""
+
+    code = "E621"
+    hint = "docs/reference/targets.md lists the fields"
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Record:
-    """Plain data, checked. Raises ValueError, which names the field and what it may be."""
+    """Plain data, checked. Raises BadRecord, which names the field and what it may be."""
 
     def __init_subclass__(cls) -> None:
         lines = [cls.__doc__ or "", ""]
@@ -112,7 +121,7 @@ class _Record:
                 object.__setattr__(self, name, float(value))  # one number has one digest
 
     def _refuse(self, name: str, may: str) -> None:
-        raise ValueError(f"`{name}` is {may}, not {getattr(self, name)!r:.99}")
+        raise BadRecord(f"`{name}` is {may}, not {getattr(self, name)!r:.99}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +197,7 @@ class Link(_Record):
         super().__post_init__()
         odd = ("gbps", "latency_us") if self.kind == "uart" else ("baud",)
         if wrong := next((name for name in odd if getattr(self, name)), None):
-            raise ValueError(f"`{wrong}` is of no link of the kind {self.kind!r}")
+            raise BadRecord(f"`{wrong}` is of no link of the kind {self.kind!r}")
         if self.kind and self.kind not in KINDS and self.gbps is None:
             self._refuse("kind", f"one of {', '.join(KINDS)}, or another with its `gbps`")
 
@@ -247,10 +256,10 @@ class Target(Capacity):
         if part is not None and self.memory.kind == "block RAM":
             if held > (most := part.bram * part.bram_bits // 8):
                 what = f"at most the {most:,} bytes of block RAM that {part.name} has"
-                raise ValueError(f"`memory.bytes` is {what}, not {held:,}")
+                raise BadRecord(f"`memory.bytes` is {what}, not {held:,}")
         if self.shared is not None and not self._can_be_built():
             what = "a UART with its `baud` or UDP with the board's `rgmii`, and block RAM, SPRAM or SDRAM with its `bytes`"
-            raise ValueError(f"`platform` is for a part with a `tool` of the open ones, {what}")
+            raise BadRecord(f"`platform` is for a part with a `tool` of the open ones, {what}")
         found = self._timing()
         rate = max(1, int(found.peak)) if isinstance(found, Dram) else found.bytes_per_cycle
         rate = self.bytes_per_cycle or min(rate, self.bus_bytes)

@@ -22,10 +22,13 @@ __all__ = ["from_json", "link_named", "link_of", "target_named", "timing_of"]
 def target_named(name: str | Path | Target) -> Target:
     """Return the target of that name, the one that a TOML file describes, or the one that is given.
 
-    Raises KernelError: E602 for an unknown name, E621 for a file that describes none.
+    Raises KernelError: E602 for an unknown name, E621 for a file that describes none; OptionError (E609) for what is none of these.
     """
     if isinstance(name, Target):
         return name
+    if not isinstance(name, str | Path):
+        what = f"it is a name, a TOML file or a Target, not {name!r:.99}"
+        raise bad_value("target", what)
     known = targets()
     if isinstance(name, Path) or name.endswith(".toml"):
         return _described(name, known)

@@ -160,11 +160,18 @@ def test_what_is_wrong_with_a_file(wrong: tuple[str, str], said: str, tmp_path: 
 def test_what_is_wrong_with_an_object(wrong: dict[str, Any], said: str) -> None:
     """A record checks itself: nothing that a file may not say is in one."""
     base = ps.target("u55c")
-    with pytest.raises(ValueError, match=re.escape(said)):
+    with pytest.raises(ps.Error, match=re.escape(said)) as caught:
         for name, value in wrong.items():
             inner = isinstance(value, tuple) and isinstance(value[0], str)
             given = replace(getattr(base, name), **dict([value])) if inner else value
             replace(base, **{name: given})
+    assert caught.value.code == "E621" and isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("given", [3, None, {}, b"u55c"])
+def test_what_names_no_target(given: Any) -> None:
+    with pytest.raises(ps.Error, match=r"it is a name, a TOML file or a Target, not"):
+        ps.target(given)
 
 
 def test_what_a_record_s_fields_are() -> None:
