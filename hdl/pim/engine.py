@@ -10,7 +10,7 @@ from amaranth.lib import data, wiring
 from ...models.errors import ErrorCode
 from ...models.pim.config import PimConfig
 from ...models.pim.errors import PimError
-from ...models.pim.program import BUS, COMMANDS_AHEAD, MODES, OPCODES, RESULTS_AHEAD, register_map
+from ...models.pim.program import MODES, OPCODES, RESULTS_AHEAD, register_map
 from ...models.pim.rounds import slots_of
 from ...models.pim.rules import LIKE
 from ..memory import AXI4, BurstReader, BurstWriter
@@ -54,7 +54,7 @@ class PimEngine(wiring.Component):
     def __init__(self, config: PimConfig, design: int = 0, parts: Parts | None = None) -> None:
         self.config, self.parts = config, parts or Submodules()
         self.register_map = register_map(design)
-        super().__init__(engine_members(self.register_map, [AXI4(data_bytes=BUS)]))
+        super().__init__(engine_members(self.register_map, [AXI4(data_bytes=self.config.bus)]))
 
     def elaborate(self, platform: Any) -> Module:
         m, config = Module(), self.config
@@ -135,8 +135,9 @@ class PimEngine(wiring.Component):
         config = self.config
         mode = [Signal(3, name=f"mode{g}") for g in range(config.groups)]
         slots = [self._runs(m, g, head, issue, tick, mode[g], acts) for g in range(config.groups)]
-        pairs, put = [], head.data
+        pairs, put, takers = [], head.data, head.row
         if softmax is not None:
+            takers = Mux(_is(head, "WEIGH"), 1 << head.bank[:4], head.row)
             put = Mux(_is(head, "WEIGH"), softmax.o_word, head.data)
         for g in range(config.groups):
             row = Signal(range(max(2, config.rows)), name=f"row{g}")
@@ -157,7 +158,7 @@ class PimEngine(wiring.Component):
                     row=row,
                     put=acts["WRITE"][g] & mine,
                     get=acts["READ"][g] & mine,
-                    store=acts["REG_WRITE"][g] & mine,
+                    store=takers.word_select(p, 2) & acts["REG_WRITE"][g].replicate(2),
                     bank=head.bank[0],
                     column=head.column[:5],
                     register=head.column[:3],
@@ -168,8 +169,9 @@ class PimEngine(wiring.Component):
 
     def _commands(self, m: Module) -> tuple[Any, Any]:
         """Words from memory, put together to commands with their data."""
-        m.submodules.reader = reader = BurstReader(bus_bytes=BUS)
-        m.submodules.commands = commands = Queue(_COMMAND, COMMANDS_AHEAD)
+        bus = self.config.bus
+        m.submodules.reader = reader = BurstReader(bus_bytes=bus)
+        m.submodules.commands = commands = Queue(_COMMAND, self.config.ahead)
         ask = Signal()
         m.d.comb += [
             reader.i.valid.eq(ask),
@@ -180,13 +182,17 @@ class PimEngine(wiring.Component):
             m.d.sync += ask.eq(1)
         with m.Elif(reader.i.ready):
             m.d.sync += ask.eq(0)
-        place = Signal(range(5))  # of the next word: 0 is a command, then its data
+        if bus == 32:
+            self._packed(m, reader.o, commands.i)
+            return commands, reader
+        data_words = 32 // bus
+        place = Signal(range(data_words + 1))  # of the next word: 0 is a command, then its data
         first = Signal(64)
-        kept = [Signal(64, name=f"kept{k}") for k in range(3)]
+        kept = [Signal(64, name=f"kept{k}") for k in range(data_words - 1)]
         word = reader.o.p.data
         opcode = Mux(place == 0, word[:4], first[:4])
         with_data = (opcode == OPCODES["REG_WRITE"]) | (opcode == OPCODES["WRITE"])
-        last = Mux(with_data, place == 4, 1)
+        last = Mux(with_data, place == data_words, 1)
         m.d.comb += [
             commands.i.payload.eq(Cat(Mux(place == 0, word, first), *kept, word)),
             commands.i.valid.eq(reader.o.valid & last),
@@ -200,6 +206,25 @@ class PimEngine(wiring.Component):
                 with m.If(place == k + 1):
                     m.d.sync += register.eq(word)
         return commands, reader
+
+    @staticmethod
+    def _packed(m: Module, words: Any, commands: Any) -> None:
+        """Words of four commands, and then the data of each that has some; nothing follows END."""
+        held, place, head = Signal(), Signal(2), Signal(256)
+        first = head.word_select(place, 64)
+        opcode = first[:4]
+        with_data = (opcode == OPCODES["REG_WRITE"]) | (opcode == OPCODES["WRITE"])
+        m.d.comb += [
+            commands.payload.eq(Cat(first, words.p.data)),
+            commands.valid.eq(held & (words.valid | ~with_data)),
+            words.ready.eq(~held | (commands.ready & (with_data | (place == 3)))),
+        ]
+        taken = commands.valid & commands.ready
+        with m.If(~held | (taken & ~with_data & (place == 3))):
+            m.d.sync += [held.eq(words.valid), place.eq(0), head.eq(words.p.data)]
+        with m.Elif(taken):
+            last = (place == 3) | (opcode == OPCODES["END"])
+            m.d.sync += [place.eq(place + 1), held.eq(~last)]
 
     def _runs(
         self,
@@ -248,7 +273,7 @@ class PimEngine(wiring.Component):
         softmax: Any,
     ) -> Any:
         """What is read goes to memory, in order; gives how many results did not fit."""
-        m.submodules.writer = self._writer = writer = BurstWriter(bus_bytes=BUS)
+        m.submodules.writer = self._writer = writer = BurstWriter(bus_bytes=self.config.bus)
         m.submodules.results = results = Queue(256, RESULTS_AHEAD)
         ask = Signal()
         m.d.comb += [
@@ -271,13 +296,14 @@ class PimEngine(wiring.Component):
             m.d.sync += [told.eq(softmax.o_word), total.eq(_is(head, "TOTAL"))]
             chosen = Mux(total, told, chosen)
         waiting = Signal(range(RESULTS_AHEAD + 1))
-        word, out = Signal(2), results.o
-        finished = out.valid & writer.i_data.ready & (word == 3)
+        bits = 8 * self.config.bus
+        word, out = Signal(range(256 // bits)), results.o
+        finished = out.valid & writer.i_data.ready & (word == 256 // bits - 1)
         m.d.comb += [
             results.i.payload.eq(chosen),
             results.i.valid.eq(pushed),
             writer.i_data.valid.eq(out.valid),
-            writer.i_data.payload.eq(out.payload.word_select(word, 64)),
+            writer.i_data.payload.eq(out.payload.word_select(word, bits)),
             out.ready.eq(finished),
             room.eq(waiting != RESULTS_AHEAD),
         ]

@@ -29,12 +29,13 @@ class MxLane(wiring.Component):
 
     Members are `lane_members`; `i_v` is {magnitude 6, sign, micro, exponent 8}. A number has one multiplier: it makes c S in
     the first cycle, k v in the next, and the product with q, of the new sub-chunk, when it is free: `wait` ranks after
-    that is there. `o_draw` comes five ranks after the sub-chunk.
+    that is there. Iterations less than three cycles apart have a multiplier for each product, and no attend. `o_draw` comes five ranks after
+    the sub-chunk.
 
     Parameters
     ----------
     apart
-        Cycles from one iteration to the next, 3 or more.
+        Cycles from one iteration to the next, 1 or more.
     """
 
     depth = 6
@@ -42,11 +43,10 @@ class MxLane(wiring.Component):
     sum_shape = signed(26)
 
     def __init__(self, apart: int) -> None:
-        if apart < 3:
-            raise ValueError(
-                f"iterations {apart} cycles apart leave no cycle for the third product"
-            )
-        self.wait = next(n for n in range(3) if (self.depth + n) % apart > 1)
+        if apart < 1:
+            raise ValueError(f"iterations cannot come {apart} cycles apart")
+        self.fast = apart < 3
+        self.wait = next(n for n in range(3) if self.fast or (self.depth + n) % apart > 1)
         self.sum_depth = self.depth + self.wait + 3
         rates = 2 * 16 * GROUP
         super().__init__(lane_members(self.v_bits, rates, self.sum_shape, _EXPONENT, 2))
@@ -87,19 +87,29 @@ class MxLane(wiring.Component):
         part = slice(128 * g, 128 * (g + 1))
         data, element = mx.unpack(self.i_data[part], MX8), self.i_v
         rates = [self.i_c[16 * n : 16 * (n + 1)] for n in range(GROUP * g, GROUP * (g + 1))]
-        # rank 1: c S, then k v
+        # rank 1: c S, then k v; fast units make them at once, and keep what rank 2 needs
         mine = self.i_attend | self.i_valid
         kept = mx.unpack(Mux(mine, self.i_data[part], self.i_k[part])[:128], MX8)
         v = Mux(element[7], element[:6], element[:6] << 1)[:7]
-        products = []
-        for n, c in enumerate(rates):
-            rate = Cat(c[:10], c[10:15].any())
-            factor = Mux(self.i_valid, rate, Mux(last, q[n], v))[:_RATE]
-            products.append(
-                pipe.wire(Mux(last, new[n], kept.magnitude[n]) * factor, name="product")
-            )
+        product = lambda a, b: pipe.wire(a * b, name="product")
+        factors = [Cat(c[:10], c[10:15].any()) for c in rates]
         beside = {n: getattr(self, f"i_{n}") for n in ("attend", "first", "stochastic")}
-        s = pipe.rank(**{f"p{n}": p for n, p in enumerate(products)}, **beside)
+        if self.fast:
+            products, firsts = (
+                list(map(product, *of)) for of in ((new, q), (data.magnitude, factors))
+            )
+            added = [product(a, v) for a in mx.unpack(self.i_k[part], MX8).magnitude]
+            held = [self.i_data[part], self.i_k[part], element, *rates, *added]
+            later = [pipe.delay(value, 1, name="held") for value in held]
+            data, kept = (mx.unpack(one, MX8) for one in later[:2])
+            element, rates, seconds = later[2], later[3 : 3 + GROUP], later[3 + GROUP :]
+        else:
+            products = []
+            for n, rate in enumerate(factors):
+                factor = Mux(self.i_valid, rate, Mux(last, q[n], v))[:_RATE]
+                products.append(product(Mux(last, new[n], kept.magnitude[n]), factor))
+            firsts = seconds = products
+        s = pipe.rank(**{f"p{n}": p for n, p in enumerate(firsts)}, **beside)
         # rank 2: S less c S; the second products with their microexponents
         extra, whole = self._fours(pipe, rates), []
         for n, c in enumerate(rates):
@@ -108,7 +118,7 @@ class MxLane(wiring.Component):
             Mux(data.micro[n // 2], value >> 1, value)[:_KEPT] for n, (value, _) in enumerate(whole)
         ]
         second = [
-            Mux(kept.micro[n // 2], p[:13], p[:13] << 1)[:_PRODUCT] for n, p in enumerate(products)
+            Mux(kept.micro[n // 2], p[:13], p[:13] << 1)[:_PRODUCT] for n, p in enumerate(seconds)
         ]
         terms = pipe.rank(
             **{f"a{n}": value for n, value in enumerate(first)},

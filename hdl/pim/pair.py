@@ -12,7 +12,7 @@ from ...models.pim import rate
 from ...models.pim.config import COLUMNS, PimConfig
 from ...models.pim.device import REGISTERS
 from ...models.pim.program import MODES
-from ...models.pim.timing import ITERATION, LAST
+from ...models.pim.timing import ITERATION
 from ..arith.pipeline import Pipeline
 from .float16 import Float16Lane, Float16Results, normalised
 from .mx import MX8, MxLane, MxResults, floored
@@ -24,7 +24,7 @@ class Pair(wiring.Component):
     """An upper and a bottom bank.
 
     Time goes on only where `tick` is high: cycles without are not there for anything but `o_data` and
-    `o_result`, which stay. A sub-chunk that COMP reads in slot s is written three slots later. Registers are
+    `o_result`, which stay. A sub-chunk that COMP reads in slot s is written `PimConfig.lag` slots later. Registers are
     rates, k, q, v0, v1 and, of the pair, the seed (`models.pim.device.REGISTERS`).
 
     Members
@@ -37,7 +37,7 @@ class Pair(wiring.Component):
     row : In
         The row that is open.
     put, get, bank, column, register, data : In
-        WRITE (`put`) and READ (`get`) of a column, or of a register (`store`).
+        WRITE (`put`) and READ (`get`) of a column, or of a register (`store`) of any of the banks.
     o_data : Out(256)
         What READ read, in the next cycle.
     o_result : Out(256 or 512)
@@ -52,11 +52,11 @@ class Pair(wiring.Component):
         self.config = config
         self.results: Any = MxResults if config.format == "mx8" else Float16Results
         interval = config.interval
-        if interval < ITERATION[config.format]:
+        if interval < (1 if config.fast else ITERATION[config.format]):
             raise ValueError(f"{config.format} units need more than {interval} cycles an iteration")
-        if max(config.timing.tRTP, config.timing.tWR) < LAST:
+        if max(config.timing.tRTP, config.timing.tWR) < config.last:
             raise ValueError(
-                f"{config.timing.name}: results are there {LAST + 1} cycles after the last COMP"
+                f"{config.timing.name}: results are there {config.last + 1} cycles after the last COMP"
             )
         super().__init__(
             {
@@ -68,7 +68,7 @@ class Pair(wiring.Component):
                 "row": In(range(max(2, config.rows))),
                 "put": In(1),
                 "get": In(1),
-                "store": In(1),
+                "store": In(2),
                 "bank": In(1),
                 "column": In(5),
                 "register": In(3),
@@ -136,9 +136,9 @@ class Pair(wiring.Component):
         return outer
 
     def _later(self, m: Module, begun: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        """What began three slots ago, and is written now."""
+        """What began `lag` slots ago, and is written now."""
         later: list[tuple[Any, Any, Any]] = [begun]
-        for _ in range(3):
+        for _ in range(self.config.lag):
             kept = Signal(), Signal(), Signal(5)
             with m.If(self.comp):
                 m.d.sync += [k.eq(v) for k, v in zip(kept, later[-1], strict=True)]
@@ -153,7 +153,7 @@ class Pair(wiring.Component):
         ready: list[list[Signal]] = []
         for n, lane in enumerate(lanes):
             apart = config.interval * config.design.spacing
-            depth = (3 * config.interval - lane.depth - 2) // apart
+            depth = (config.lag * config.interval - lane.depth - 2) // apart
             chain = [Signal(256, name=f"ready{n}_{k}") for k in range(depth + 1)]
             come: Any = lane.o_valid
             for k, held in enumerate(chain):
@@ -178,12 +178,12 @@ class Pair(wiring.Component):
             rates = Cat(*(normalised(self.data.word_select(n, 16)) for n in range(16)))
         for name in ("c0", "v1" if wide else "c1", "k", "q", "v0"):
             data = rates if name[0] == "c" else self.data
-            written = self.store & (self.register == REGISTERS.index(name))
+            written = self.store & (self.register == REGISTERS.index(name)).replicate(2)
             if name == "c1":  # what goes to c0 goes to both
-                written |= self.store & (self.register == REGISTERS.index("c0"))
+                written |= self.store & (self.register == REGISTERS.index("c0")).replicate(2)
             both = [Signal(len(data), name=f"{name}_{b}") for b in (0, 1)]
             for b, register in enumerate(both):
-                with m.If(written & (self.bank == b)):
+                with m.If(written[b]):
                     m.d.sync += register.eq(data)
                 if name != "q":
                     with m.If(score):
@@ -192,7 +192,7 @@ class Pair(wiring.Component):
             if name[0] == "c":
                 found[f"gone_{name}"] = flags = [Signal(name=f"gone_{name}_{b}") for b in (0, 1)]
                 for b, flag in enumerate(flags):
-                    with m.If(written & (self.bank == b)):
+                    with m.If(written[b]):
                         m.d.sync += flag.eq(ones)
                     with m.If(score):
                         m.d.sync += flag.eq(0)
@@ -276,7 +276,7 @@ class Pair(wiring.Component):
         with m.If(lane.o_draw & update):
             m.d.sync += [state[0].eq(words[-2]), state[1].eq(words[-1])]
         seed = self.data.word_select(n, 128)
-        with m.If(self.store & (self.register == REGISTERS.index("seed"))):
+        with m.If(self.store.any() & (self.register == REGISTERS.index("seed"))):
             m.d.sync += [state[0].eq(seed[:64]), state[1].eq(seed[64:])]
 
     def _join(self, m: Module, lanes: list[Any], update: Any, attend: Any, sums: list[Any]) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "open_heap",
     "open_npz",
     "open_parquet",
+    "read_npz",
 ]
 
 _SCHEMA_FORM = 'a schema is {"columns": [{"name": "x", "type": "float4"}, …]}'
@@ -237,6 +238,11 @@ def fill_lengths(schema: Schema, pages: npt.NDArray[np.uint8]) -> Schema:
 
 def open_npz(path: Path, features: Features = NO_FEATURES) -> Table:
     """Open a NumPy archive: each array a column by its name, a matrix an array column."""
+    return pack_arrays(read_npz(path), path, features)
+
+
+def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of a NumPy archive by name. Raises SourceError."""
     try:
         with _existing(path).open("rb") as file:  # np.load would leave a broken archive open
             archive = np.load(file, allow_pickle=False)
@@ -247,7 +253,10 @@ def open_npz(path: Path, features: Features = NO_FEATURES) -> Table:
                 )
             with archive:
                 _check_unpacked(path, sum(part.file_size for part in archive.zip.infolist()))
-                columns = {name: archive[name] for name in archive.files}
+                return {name: archive[name] for name in archive.files}
+    except PermissionError as error:
+        hint = "let its owner allow it"
+        raise SourceError(f"cannot read {path}: {error.strerror}", hint, code="E702") from error
     except (
         ValueError,
         ArithmeticError,
@@ -260,7 +269,6 @@ def open_npz(path: Path, features: Features = NO_FEATURES) -> Table:
         if "allow_pickle" in str(error) and zipfile.is_zipfile(path):
             hint = "arrays of Python objects are not read: make them float64 or text"
         raise SourceError(f"{path} is not a NumPy archive of plain arrays", hint) from error
-    return pack_arrays(columns, path, features)
 
 
 def _check_unpacked(path: Path, size: int) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from .timing import PIMBA, PimTiming
+from .timing import FAST, LAST, LATER, ON_CHIP, PIMBA, PimTiming
 
 __all__ = ["COLUMNS", "TILE", "Design", "PimConfig"]
 
@@ -37,11 +37,10 @@ class Design(Enum):
         """COMP commands that a row takes as published: one for each column's turn."""
         return COLUMNS * self.banks * self.spacing
 
-    @property
-    def drained(self) -> int:
-        """COMP commands until the last column is written: a write comes three slots after its read."""
+    def drained(self, lag: int) -> int:
+        """COMP commands until the last column is written: a write comes `lag` slots after its read."""
         last = (COLUMNS * self.banks - 1) * self.spacing
-        return max(self.slots, last + 3 + 1)
+        return max(self.slots, last + lag + 1)
 
     @classmethod
     def named(cls, label: str) -> Design:
@@ -80,6 +79,10 @@ class PimConfig:
     soft_items, soft_parts
         Of how many items (heads of requests) the softmax unit keeps scores, 0 where there is none, and of how many parts a
         score is the sum (`models.pim.softmax`).
+    bus
+        Bytes of a word of the memory port: 8 or 32.
+    stripes
+        Over how many pairs of banks the columns of a state are dealt.
     """
 
     format: str = "mx8"
@@ -94,6 +97,8 @@ class PimConfig:
     refresh: str = "none"
     soft_items: int = 0
     soft_parts: int = 0
+    bus: int = 8
+    stripes: int = 1
 
     def __post_init__(self) -> None:
         if self.format not in ("mx8", "float16"):
@@ -108,6 +113,8 @@ class PimConfig:
             raise ValueError(f"{self.groups} bank groups cannot work as {self.sets} sets")
         if self.refresh not in ("none", "window", "all-bank", "per-bank"):
             raise ValueError(f"no refresh {self.refresh!r}")
+        if self.bus not in (8, 32):
+            raise ValueError(f"the port is 8 or 32 bytes wide, not {self.bus}")
         if not 1 <= self.rows <= 1 << 16:
             raise ValueError(f"a bank has 1 to 65536 rows, not {self.rows}")
         if self.soft_items and self.sets > 1:
@@ -126,8 +133,41 @@ class PimConfig:
         return self.groups * self.banks // 2
 
     @property
+    def chip(self) -> bool:
+        """Whether the banks are an FPGA's own block RAM: nothing but its parts keeps commands apart, and an operand of several banks is sent
+        once. Beside the softmax unit all is as beside a DRAM."""
+        return self.timing.name == ON_CHIP and not self.soft_items
+
+    @property
+    def fast(self) -> bool:
+        """Whether units take an iteration each cycle."""
+        return self.timing.tCCD_L == 1
+
+    @property
+    def lag(self) -> int:
+        """Slots from the read of a column until it is written."""
+        return LATER if self.fast else 3
+
+    @property
+    def last(self) -> int:
+        """Cycles from the last slot to its result, at least."""
+        return FAST if self.fast else LAST
+
+    @property
+    def transfer(self) -> int:
+        """Cycles that a transfer of an operand or a result takes."""
+        return 1 if self.chip else max(self.timing.burst, self.timing.tCCD_L)
+
+    @property
+    def ahead(self) -> int:
+        """Commands with their data that the device holds: a wide port is meant to be busy while units are."""
+        return 16 if self.bus == 8 else 64
+
+    @property
     def interval(self) -> int:
         """Cycles from COMP to COMP of a set."""
+        if self.chip:
+            return self.timing.tCCD_L
         apart = 1 if self.bank_local else max(1, self.timing.tCCD_S)
         return max(self.timing.tCCD_L, apart * self.sets if self.sets > 1 else 0)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..numerics.lfsr import Lfsr
 from .config import COLUMNS, PimConfig
+from .operands import Put
 from .rounds import Round
 from .softmax import Softmax, Taken
 from .unit import Float16Unit, MxUnit
@@ -42,12 +43,13 @@ def registers_of(config: PimConfig, given: Round) -> tuple[str, ...]:
 class Step:
     """A round with its data: operands (banks of the set, registers, 32), or for a load (its banks, 32, 32) or (its banks, 1, 32); the seeds
     (pairs of banks, 32), of which each unit has a half, are two words each (`models.numerics.lfsr`). `taken`: what the softmax unit has to do
-    with it, which gives the operands of an attend then."""
+    with it, which gives the operands of an attend then. `puts`: how operands are sent that several banks share."""
 
     round: Round
     data: Bytes
     seeds: Bytes | None = None
     taken: Taken | None = None
+    puts: tuple[Put, ...] = ()
 
 
 class Device:

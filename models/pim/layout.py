@@ -4,7 +4,8 @@ Words are Pimba's. A *sub-chunk* is 32 bytes of one state column along dim_head;
 dim_state: a row; a *chunk group* all chunks of one slice of dim_head, in consecutive rows of one bank, with
 the same rates, k and q. Two slices of a head go to the upper and the bottom bank of a pair, so that their outputs
 add up there; a head with an odd number of slices gets one of zeros. Pairs of slices of all heads and requests
-are dealt to the pairs of banks in turn; the sums over pairs of slices are the host's.
+are dealt to the pairs of banks in turn; the sums over pairs of slices are the host's. The chunks of a pair of slices may be dealt over several
+pairs of banks (`PimConfig.stripes`), each of which has consecutive ones.
 
 A cache of keys (score) lies like a state whose columns are tokens. A cache of values (attend) has tokens as
 sub-chunks; upper and bottom bank hold alternate chunks of 32 tokens of the same slice, and the host adds the
@@ -28,7 +29,7 @@ from ..target import Target
 from . import rate
 from .config import COLUMNS, PimConfig
 from .device import Step, registers_of
-from .operands import Bits, Floats, Operands, Seating, Work
+from .operands import Bits, Floats, Operands, Seating, Work, shared
 from .rounds import Round
 from .schedule import schedule
 
@@ -77,8 +78,13 @@ class Layout:
 
     @property
     def parts(self) -> int:
-        """What goes to one pair of banks, of an item: pairs of slices, or slices in attend."""
-        return self.slices if self.mode == "attend" else -(-self.slices // 2)
+        """What goes to one pair of banks, of an item: pairs of slices, each in as many parts as there are stripes, or slices in attend."""
+        return self.slices if self.mode == "attend" else -(-self.slices // 2) * self.stripes
+
+    @property
+    def stripes(self) -> int:
+        """Pairs of banks that the columns of a pair of slices are dealt over."""
+        return self.config.stripes if self.mode == "update" else 1
 
     @property
     def each(self) -> int:
@@ -88,7 +94,7 @@ class Layout:
     @property
     def chunks(self) -> int:
         """Rows of a bank for one part of an item."""
-        return -(-self.columns // self.each)
+        return -(-self.columns // (self.each * self.stripes))
 
     @property
     def seats(self) -> int:
@@ -162,11 +168,11 @@ class Layout:
 
     def sub_chunks(self, x: Floats) -> Bytes:
         """Vectors (tokens, items, dim_head) as bytes (tokens, items · parts, 2 banks, 32): in attend the same ones for both banks."""
-        halves = 1 if self.mode == "attend" else 2
-        wide = np.zeros((len(x), self.items, halves * self.parts * self.config.lanes))
+        halves, slabs = 1 if self.mode == "attend" else 2, self.parts // self.stripes
+        wide = np.zeros((len(x), self.items, halves * slabs * self.config.lanes))
         wide[..., : self.head] = x
-        data = self._bytes(wide.reshape(len(x), self.items * self.parts, halves, -1))
-        return np.broadcast_to(data, (*data.shape[:2], 2, 32))
+        data = self._bytes(wide.reshape(len(x), self.items * slabs, halves, -1))
+        return np.broadcast_to(data, (*data.shape[:2], 2, 32)).repeat(self.stripes, axis=1)
 
     def _rates(self, c: Floats, fresh: NDArray[np.bool_]) -> Bytes:
         """Rates (tokens, items, dim_head or 1) as bytes (tokens, seats, banks, registers, 32); `fresh`: items that
@@ -175,8 +181,9 @@ class Layout:
         if c.shape[-1] == 1:
             wide = np.broadcast_to(c[..., None, None], (tokens, self.items, self.parts, 2, 16))
         else:
-            wide = np.zeros((tokens, self.items, 2 * self.parts * lanes))
+            wide = np.zeros((tokens, self.items, 2 * self.parts // self.stripes * lanes))
             wide[..., : self.head] = c
+            wide = wide.reshape(tokens, -1, 2 * lanes).repeat(self.stripes, axis=1)
         data = np.ascontiguousarray(rate.codes(wide).astype("<u2")).view(np.uint8)
         data = data.reshape(tokens, self.items * self.parts, 2, -1, 32)
         ones = np.full(16, rate.ONE, dtype="<u2").view(np.uint8)
@@ -195,6 +202,7 @@ class Layout:
         shape = (tokens, self.items * self.parts, units)
         token, place, unit = np.indices(shape, sparse=True)
         item, part = np.divmod(place, self.parts)
+        part, stripe = np.divmod(part, self.stripes)
         request, head = np.divmod(item, self.heads)
         if self.seating is None:
             layer, whose = 0, [Bits(self.seed, n, self.first) for n in range(self.items)]
@@ -207,7 +215,7 @@ class Layout:
         )
         number = token.astype(np.uint64) + first + np.uint64(work.first)
         further = units * sum(mode == "update" for mode, _ in self.passes[: work.number])
-        words = seed_words(seed, own, layer, head, part, number, unit + further)
+        words = seed_words(seed, own, layer, head, part, number, unit + further + 16 * stripe)
         made = np.zeros((*shape[:2], 2, 16), dtype=np.uint8)
         made[..., :units, :] = words.astype("<u8").view(np.uint8)
         return self._dealt(made).reshape(tokens, self.seats, -1, 32)
@@ -215,12 +223,13 @@ class Layout:
     def _columns(self, x: Floats) -> Bytes:
         """(tokens, items, dim_state) as bytes (tokens, seats, banks, chunks, bytes of 32 numbers)."""
         tokens = len(x)
-        wide = np.zeros((tokens, self.items, self.chunks * self.each))
+        wide = np.zeros((tokens, self.items, self.stripes * self.chunks * self.each))
         wide[..., : self.columns] = x
         if self.mode == "attend":
             halves = wide.reshape(tokens, self.items, 1, self.chunks, 2, COLUMNS).swapaxes(3, 4)
         else:
-            halves = wide.reshape(tokens, self.items, 1, 1, self.chunks, COLUMNS)
+            halves = wide.reshape(tokens, self.items, self.stripes, 1, self.chunks, COLUMNS)
+            halves = np.tile(halves, (1, 1, self.parts // self.stripes, 1, 1, 1))
         full = np.broadcast_to(halves, (tokens, self.items, self.parts, 2, self.chunks, COLUMNS))
         data = self._bytes(full)
         return self._dealt(data.reshape(tokens, self.items * self.parts, 2, self.chunks, -1))
@@ -228,17 +237,19 @@ class Layout:
     def parts_of(self, state: Floats) -> Bytes:
         """Return a state (items, dim_head, dim_state), or a cache of keys (items, dim, tokens) or of values
         (items, dim, tokens), as bytes (items · parts, 2 banks, chunks, 32, 32)."""
-        lanes, parts = self.config.lanes, self.parts
+        lanes, parts, stripes = self.config.lanes, self.parts, self.stripes
         if self.mode == "attend":
             wide = np.zeros((self.items, parts * lanes, self.chunks * 2 * COLUMNS))
             wide[:, : self.head, : self.columns] = state
             x = wide.reshape(self.items, parts, lanes, self.chunks, 2, COLUMNS)
             x = x.transpose(0, 1, 4, 3, 5, 2)  # item, part, bank, chunk, column, lane
         else:
-            wide = np.zeros((self.items, 2 * parts * lanes, self.chunks * COLUMNS))
+            wide = np.zeros(
+                (self.items, 2 * parts // stripes * lanes, stripes * self.chunks * COLUMNS)
+            )
             wide[:, : self.head, : self.columns] = state
-            x = wide.reshape(self.items, parts, 2, lanes, self.chunks, COLUMNS)
-            x = x.transpose(0, 1, 2, 4, 5, 3)
+            x = wide.reshape(self.items, -1, 2, lanes, stripes, self.chunks, COLUMNS)
+            x = x.transpose(0, 1, 4, 2, 5, 6, 3)
         data = self._bytes(np.ascontiguousarray(x))
         return data.reshape(self.items * parts, 2, self.chunks, COLUMNS, 32)
 
@@ -249,10 +260,10 @@ class Layout:
 
     def numbers_of(self, parts: Bytes) -> Floats:
         """Return the state or cache of bytes that `parts_of` gave."""
-        shape = (self.items, self.parts, 2, self.chunks, COLUMNS, self.config.lanes)
-        order = (0, 1, 5, 3, 2, 4) if self.mode == "attend" else (0, 1, 2, 5, 3, 4)
+        shape = (self.items, -1, self.stripes, 2, self.chunks, COLUMNS, self.config.lanes)
+        order = (0, 1, 2, 6, 4, 3, 5) if self.mode == "attend" else (0, 1, 3, 6, 2, 4, 5)
         dealt = self._numbers(parts).reshape(shape).transpose(order)
-        x = dealt.reshape(self.items, -1, self.chunks * self.each)
+        x = dealt.reshape(self.items, -1, self.stripes * self.chunks * self.each)
         return x[:, : self.head, : self.columns]
 
     def state_of(self, rows: Bytes) -> Floats:
@@ -373,7 +384,11 @@ class Layout:
             else:
                 data[:, index] = held[name][token, seat, own]
         pairs = slice(own.start // 2, own.stop // 2)
-        return Step(given, data, held["seed"][token, seat, pairs] if given.seeds else None)
+        seeds = held["seed"][token, seat, pairs] if given.seeds else None
+        if not self.config.chip:
+            return Step(given, data, seeds)
+        puts = shared(self.config.banks, names, data, seeds)
+        return Step(replace(given, shared=len(puts)), data, seeds, puts=puts)
 
     def results(
         self,
@@ -406,7 +421,7 @@ class Layout:
         turns = len(partial) // self.rows
         x = x.reshape(turns, self.seats, self.chunks, self.config.pairs, -1)
         x = x.transpose(0, 1, 3, 2, 4).reshape(turns, -1, self.chunks, x.shape[-1])
-        x = x[:, self.slots].reshape(turns, self.items, self.parts, self.chunks, -1)
+        x = x[:, self.slots].reshape(turns, self.items, -1, self.stripes * self.chunks, x.shape[-1])
         if scales is not None:
             counts = scales[:, :, None, :, None]
             x = np.where(counts == 0, 0, x) * counts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from ..numerics.floating import float16
 from ..numerics.mx import BIAS, FAMILY, LARGEST
 
-__all__ = ["Bits", "Floats", "Operands", "Seating", "Work", "beyond", "largest"]
+__all__ = ["Bits", "Floats", "Operands", "Put", "Seating", "Work", "beyond", "largest", "shared"]
 
 MX8 = FAMILY["mx8"]
 Floats = NDArray[np.float64]
@@ -58,6 +59,41 @@ class Bits(NamedTuple):
     seed: int
     request: int
     first: int
+
+
+class Put(NamedTuple):
+    """A REG_WRITE to several banks: masks of bank groups of the set and of the banks of each, the register, and 32 bytes."""
+
+    groups: int
+    banks: int
+    register: str
+    data: NDArray[np.uint8]
+
+
+def shared(
+    banks: int, names: Sequence[str], data: NDArray[np.uint8], seeds: NDArray[np.uint8] | None
+) -> tuple[Put, ...]:
+    """Return the REG_WRITEs of a round (models.pim.device.Step) that send each operand once to all banks of a set which take it, where groups of
+    `banks` have it at the same places; seeds, of a pair each, come last."""
+    puts = []
+    for index, name in enumerate(names):
+        masks: dict[
+            bytes, dict[int, int]
+        ] = {}  # of each operand: the banks of each group that take it
+        for place, own in enumerate(data[:, index]):
+            group, bank = divmod(place, banks)
+            of = masks.setdefault(own.tobytes(), {})
+            of[group] = of.get(group, 0) | 1 << bank
+        for operand, of in masks.items():
+            groups: dict[int, int] = {}
+            for group, mask in of.items():
+                groups[mask] = groups.get(mask, 0) | 1 << group
+            own = np.frombuffer(operand, dtype=np.uint8)
+            puts += [Put(which, mask, name, own) for mask, which in groups.items()]
+    for pair, seed in enumerate(() if seeds is None else seeds):
+        group, bank = divmod(2 * pair, banks)
+        puts.append(Put(1 << group, 1 << bank, "seed", seed))
+    return tuple(puts)
 
 
 @dataclass(frozen=True)

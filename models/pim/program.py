@@ -1,14 +1,15 @@
 """Schedules as the device's programs: words of 64 bits, and the cycles that it takes over them.
 
-A word is a command with the cycles since the one before; REG_WRITE and WRITE are followed by their 32
-bytes. Those of TAKE, WEIGH and TOTAL go to the softmax unit or come from it. The device's time stands still
+A word is a command with the cycles since the one before; REG_WRITE, whose row is a mask of the banks of each group that take it, and
+WRITE are followed by their 32 bytes. A port of 32 bytes has four commands in a word, and then
+the data of each that has some. Those of TAKE, WEIGH and TOTAL go to the softmax unit or come from it. The device's time stands still
 where a command is not there yet, or where results wait for memory,
 so that what a schedule keeps apart stays apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,12 +21,11 @@ from ..shell import Counter, EngineRegister, RegisterMap
 from .config import COLUMNS, PimConfig
 from .device import REGISTERS, Step, registers_of
 from .errors import PimError
+from .operands import Put
 from .rules import LIKE
 from .schedule import Command, Schedule, schedule
 
 __all__ = [
-    "BUS",
-    "COMMANDS_AHEAD",
     "MODES",
     "OPCODES",
     "RESULTS_AHEAD",
@@ -36,10 +36,8 @@ __all__ = [
     "register_map",
 ]
 
-#: bytes of a word of the memory port
-BUS = 8
-#: commands with their data, and results, that the device holds
-COMMANDS_AHEAD, RESULTS_AHEAD = 16, 8
+#: results that the device holds
+RESULTS_AHEAD = 8
 _COMMANDS = "END ROUND ACT4 REG_WRITE COMP PRECHARGES RESULT_READ WRITE READ REFab REFpb IDLE TAKE WEIGH TOTAL"
 OPCODES = {name: code for code, name in enumerate(_COMMANDS.split())}
 MODES = ("update", "score", "attend", "load", "store")
@@ -64,7 +62,7 @@ def register_map(design: int) -> RegisterMap:
 
 @dataclass(frozen=True)
 class Program:
-    """A program: its words, and for each command the cycles to wait, its words, whether it gives a result.
+    """A program: its words of 8 bytes, and for each command the cycles to wait, its words of the port, whether it gives a result.
 
     `order`: for each transfer of results (set, round of the set, number in the round).
     """
@@ -76,12 +74,24 @@ class Program:
     reads: NDArray[np.bool_]
     order: list[tuple[int, int, int]]
 
+    @property
+    def beats(self) -> int:
+        """Words of the port."""
+        return 8 * len(self.words) // self.schedule.config.bus
+
+    @property
+    def result_beats(self) -> int:
+        """And of what is read."""
+        return int(self.reads.sum()) * 32 // self.schedule.config.bus
+
 
 class _Words:
     """The words of a program, with what each command waits, takes and gives."""
 
-    def __init__(self) -> None:
+    def __init__(self, bus: int) -> None:
+        self.bus = bus
         self.words: list[NDArray[np.uint64]] = []
+        self._head = np.zeros(0, dtype=np.uint64)
         self.waits: list[int] = []
         self.sizes: list[int] = []
         self.reads: list[bool] = []
@@ -96,11 +106,15 @@ class _Words:
     def _put(
         self, name: str, wait: int, fields: int, data: NDArray[np.uint8] | None = None
     ) -> None:
-        self.words.append(np.array([OPCODES[name] | (wait << 4) | fields], dtype=np.uint64))
+        many = self.bus // 8
+        if len(self.waits) % many == 0:
+            self._head = np.zeros(many, dtype=np.uint64)  # END, where nothing follows
+            self.words.append(self._head)
+        self._head[len(self.waits) % many] = OPCODES[name] | (wait << 4) | fields
         if data is not None:
             self.words.append(np.ascontiguousarray(data).view("<u8"))
         self.waits.append(wait)
-        self.sizes.append(1 if data is None else 5)
+        self.sizes.append(1 if data is None else 1 + 32 // self.bus)
         self.reads.append(name in ("RESULT_READ", "READ", "TOTAL"))
 
 
@@ -110,10 +124,10 @@ def program(
     """Return the program that plays the steps of each set; `settled`: it ends only when another one may begin."""
     made = schedule(config, [[step.round for step in own] for own in steps])
     order: list[tuple[int, int, int]] = []
-    text, before = _Words(), -1
+    text, before = _Words(config.bus), -1
     for c in made.commands:
         own = _Fields() if c.name[:3] == "REF" else _fields(config, c, steps[c.set][c.round])
-        mask = sum(1 << group for group in c.groups) << 20
+        mask = (own.groups or sum(1 << group for group in c.groups)) << 20
         text.put(c.name, c.cycle - before, mask | own.fields, own.data)
         before = c.cycle
         if own.read is not None:
@@ -131,11 +145,13 @@ def program(
 
 
 class _Fields(NamedTuple):
-    """Of a command: its fields beside those that all have, the data behind it, and the number in its round of what it reads to memory."""
+    """Of a command: its fields beside those that all have, the data behind it, the number in its round of what it reads to memory, and the mask of
+    bank groups where they are not all that it waits for."""
 
     fields: int = 0
     data: NDArray[np.uint8] | None = None
     read: int | None = None
+    groups: int = 0
 
 
 def _fields(config: PimConfig, c: Command, step: Step) -> _Fields:
@@ -143,8 +159,14 @@ def _fields(config: PimConfig, c: Command, step: Step) -> _Fields:
     if c.name == "ROUND":
         return _Fields(MODES.index(step.round.mode) << 58)
     if c.name == "REG_WRITE":
-        bank, name, operand = _operand(config, step, base, c.index)
-        return _Fields(bank << 44 | REGISTERS.index(name) << 52, operand)
+        first = config.set_groups(c.set)[0]
+        put = step.puts[c.index] if step.puts else _operand(config, step, base, c.index)
+        return _Fields(
+            put.banks << 28 | REGISTERS.index(put.register) << 52,
+            put.data,
+            None,
+            put.groups << first,
+        )
     if c.name in ("WRITE", "READ"):
         bank, column = divmod(c.index, COLUMNS)
         fields, place = bank << 44 | column << 52, base + bank
@@ -159,17 +181,17 @@ def _fields(config: PimConfig, c: Command, step: Step) -> _Fields:
     return _softened(config, c, step, base) if c.name in LIKE else _Fields(c.row << 28)
 
 
-def _operand(
-    config: PimConfig, step: Step, base: int, index: int
-) -> tuple[int, str, NDArray[np.uint8]]:
-    """Return bank of the group, register and data of a round's REG_WRITE; the seeds of pairs come last."""
+def _operand(config: PimConfig, step: Step, base: int, index: int) -> Put:
+    """Return a round's REG_WRITE to a bank of a group; the seeds of pairs come last."""
     names = registers_of(config, step.round)
     bank, number = divmod(index, len(names)) if names else (config.banks, 0)
     if bank < config.banks:
-        return bank, names[number], step.data[base + bank, number]
+        return Put(
+            1 << base // config.banks, 1 << bank, names[number], step.data[base + bank, number]
+        )
     assert step.seeds is not None
     pair = index - config.banks * len(names)
-    return 2 * pair, "seed", step.seeds[base // 2 + pair]
+    return Put(1 << base // config.banks, 1 << 2 * pair, "seed", step.seeds[base // 2 + pair])
 
 
 def _result(config: PimConfig, index: int) -> tuple[int, int, int]:
@@ -208,29 +230,42 @@ class Cycles:
     stalled: int
 
 
+def _arrivals(program: Program, reader: Reader, issued: list[int]) -> Iterator[int]:
+    """Yield when each command enters the queue, of which those `issued` have left it."""
+    bus, ahead = program.schedule.config.bus, program.schedule.config.ahead
+    taken = more = 0
+    for number, size in enumerate(program.sizes.tolist()):
+        room = issued[number - ahead] + 1 if number >= ahead else 0
+        if bus == 8:
+            for _ in range(size - 1):
+                reader.accept(0)
+            taken = reader.accept(room)
+        else:  # the next word of four is taken with the last of these, where that has no data
+            if number % (bus // 8) == 0:
+                taken = reader.accept(taken + more)
+            taken, more = max(taken + 1, room), size - 1
+            if more:
+                taken = reader.accept(taken)
+        yield taken
+
+
 def cycles_of(program: Program, memories: Mapping[str, Memory], at: int, results: int) -> Cycles:
     """Return the cycles of a program at address `at` with results at `results`, exactly."""
     channel = memories["m0"].channel()
-    reader = Reader(channel, BUS)
-    reader.command(1, at, len(program.words))
-    waits, sizes, reads = program.waits.tolist(), program.sizes.tolist(), program.reads.tolist()
+    bus = program.schedule.config.bus
+    reader, each = Reader(channel, bus), 32 // bus
+    reader.command(1, at, program.beats)
+    waits, reads = program.waits.tolist(), program.reads.tolist()
     issued: list[int] = []
     transfers: list[int] = []  # of the last word of each result
-    latest, started, number = 0, -1, 0
+    latest, number = 0, 0
     results_issued: list[int] = []
-    held = 0
+    arrivals = _arrivals(program, reader, issued)
 
     def issue() -> None:
         """Issue the next command."""
-        nonlocal latest, started, number, held
-        room = issued[number - COMMANDS_AHEAD] + 1 if number >= COMMANDS_AHEAD else 0
-        for _ in range(sizes[number] - 1):
-            reader.accept(0)
-        ready = reader.accept(room) + 1
-        begin = max(latest + 1, ready)
-        if started < 0:
-            started = begin
-        latest = begin + waits[number] - 1
+        nonlocal latest, number
+        latest = max(latest, next(arrivals)) + waits[number]
         if reads[number]:
             count = len(results_issued)
             if count >= RESULTS_AHEAD:
@@ -243,7 +278,7 @@ def cycles_of(program: Program, memories: Mapping[str, Memory], at: int, results
 
     def source(previous: int) -> int:
         nonlocal beats
-        which, word = divmod(beats, 4)
+        which, word = divmod(beats, each)
         if word == 0 and which:
             transfers.append(previous)
         while len(results_issued) <= which:
@@ -252,10 +287,9 @@ def cycles_of(program: Program, memories: Mapping[str, Memory], at: int, results
         return max(results_issued[which] + 2, previous + 1)
 
     idle = 0
-    count = int(program.reads.sum())
-    if count:
-        writer = Writer(channel, BUS)
-        idle = writer.write(1, results, 4 * count, source)[2]
+    if program.result_beats:
+        writer = Writer(channel, bus)
+        idle = writer.write(1, results, program.result_beats, source)[2]
     while number < len(waits):
         issue()
     total = max(latest + 1, idle)

@@ -8,7 +8,6 @@ from ..mapping import Storage, memory_blocks
 from ..resources import CONTROL, DEVICE, SHELL, UNITS, Resources, device_memories
 from ..target import Target
 from .config import COLUMNS, TILE, PimConfig
-from .program import BUS
 from .softmax import LIMIT
 
 __all__ = ["memories", "resources_of"]
@@ -44,10 +43,12 @@ def resources_of(config: PimConfig, part: Target) -> Resources:
             strict=True,
         )
     )
+    if config.fast:  # a multiplier for each product; look-up tables are counted as of units that share one
+        dsp *= 3
     held = list(memories(config))
     around = SHELL
     if part.shared is not None:
-        held += device_memories(BUS, part.shared)
+        held += device_memories(config.bus, part.shared)
         around += round(DEVICE)
     return Resources(
         round(lut * UNITS[part.family] + around * CONTROL[part.family]),

@@ -7,7 +7,6 @@ and reads the results. `models.pim.schedule` places its commands one by one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from .config import Design, PimConfig
 
@@ -17,10 +16,8 @@ __all__ = [
     "PUBLISHED",
     "Charges",
     "Round",
-    "Terms",
     "round_cycles",
     "slots_of",
-    "terms",
 ]
 
 #: rounds that compute
@@ -39,6 +36,8 @@ class Round:
 
     Of attention in one program, `soft`: scores go to the softmax unit, or weights come from it; `ended`: the RESULT_READs behind each of which
     that unit begins a tile; `after`: how many tiles of the program it has ended before the round; `totals`: of how many their totals are read.
+
+    `shared`: REG_WRITEs of the whole set, where one goes to all banks with the same operand; None: each bank has its own.
     """
 
     mode: str = "update"
@@ -54,6 +53,7 @@ class Round:
     ended: tuple[int, ...] = ()
     after: int = 0
     totals: int = 0
+    shared: int | None = None
 
 
 @dataclass(frozen=True)
@@ -71,50 +71,9 @@ HARDWARE, PUBLISHED = Charges(), Charges(drain=False)
 
 def slots_of(config: PimConfig, mode: str, drain: bool = True) -> int:
     """Return the COMP commands of a round: as published, or until the last column is written."""
-    if mode in ("score", "attend"):
+    if mode in ("score", "attend") and not config.fast:
         return Design.PIMBA.slots  # no write: one slot for each column of each bank
-    return config.design.drained if drain else config.design.slots
-
-
-@dataclass(frozen=True)
-class Terms:
-    """The whole numbers of the closed form, for a device; a round's own are its slots,
-    REG_WRITEs for each bank and RESULT_READs for each pair."""
-
-    step: int  #: cycles that a transfer takes
-    results: int  #: and a RESULT_READ of each pair
-    tRP: int
-    late: int  #: what the first REG_WRITE waits for, beyond the results' end
-    written: int  #: cycles that a REG_WRITE of each bank takes, of one bank group
-    activated: int  #: from ACT4 to ACT4
-    further: int  #: bank groups behind the second
-    single: int  #: whether there is one bank group alone: 0 or 1
-    tRCD: int
-    apart: int  #: from COMP to COMP
-    closed: int  #: from the last COMP's end to PRECHARGES
-    tRAS: int
-
-
-@lru_cache(maxsize=64)
-def terms(config: PimConfig) -> Terms:
-    """Return the terms of a device. Raises ValueError where bank groups are staggered."""
-    if config.sets > 1:
-        raise ValueError(f"rounds of {config.sets} sets have no closed form")
-    t, step = config.timing, max(config.timing.burst, config.timing.tCCD_L)
-    return Terms(
-        step=step,
-        results=step * config.groups * config.banks // 2,
-        tRP=t.tRP,
-        late=max(t.burst, t.tRTW) - step - 2,
-        written=step * config.banks,
-        activated=max(t.tRRD, t.tFAW),
-        further=max(config.groups - 2, 0),
-        single=int(config.groups == 1),
-        tRCD=t.tRCD,
-        apart=config.interval,
-        closed=max(t.tRTP, t.tWR) - config.interval,
-        tRAS=t.tRAS,
-    )
+    return config.design.drained(config.lag) if drain else config.design.slots
 
 
 def round_cycles(config: PimConfig, given: Round, charges: Charges = HARDWARE) -> int:
@@ -125,26 +84,21 @@ def round_cycles(config: PimConfig, given: Round, charges: Charges = HARDWARE) -
     behind its ACT4, two cycles later, and the next ACT4 behind them; ROUND waits for the last result and
     for tRP.
 
-    Raises ValueError where bank groups are staggered, and for transfers of rows.
+    Raises ValueError where bank groups are staggered, beside block RAM, and for transfers of rows.
     """
-    if given.mode not in MODES:
-        raise ValueError(f"a round {given.mode!r} has no closed form")
-    slots, found = slots_of(config, given.mode, charges.drain), terms(config)
-    written = found.written * (2 * given.registers + given.seeds) // 2
-    reading = given.reads * found.results + given.totals * found.step
-    return _cycles(found, slots, written, reading)
-
-
-def _cycles(t: Terms, slots: int, transfers: int, results: int) -> int:
-    """The closed form; `transfers`: cycles that the REG_WRITEs of a bank group take, `results`: that what is read takes."""
+    if given.mode not in MODES or config.sets > 1 or config.chip:
+        what = f"{given.mode!r} of {config.sets} sets beside {config.timing.name}"
+        raise ValueError(f"a round {what} has no closed form")
+    t, step, some = config.timing, config.transfer, given.registers + given.seeds > 0
+    results = step * (given.reads * config.pairs + given.totals)
     closing = max(results + 1, t.tRP)
-    some = transfers > 0
-    written = (transfers + 2) * some
-    # the first REG_WRITE may have to wait until the bus turns round behind the last result
-    first = written + max(results - closing + t.late, 0) * some
-    last, opened = first, 0
-    if not t.single:
+    # REG_WRITEs of a bank group; the first one may have to wait until the bus turns round behind the last result
+    written = (step * config.banks * (2 * given.registers + given.seeds) // 2 + 2) * some
+    turned = max(results - closing + max(t.burst, t.tRTW) - step - 2, 0) * some
+    last, opened, activated = written + turned, 0, max(t.tRRD, t.tFAW)
+    if config.groups > 1:
+        opened = max(last, activated) + (config.groups - 2) * max(written, activated)
         last = written
-        opened = max(first, t.activated) + t.further * max(written, t.activated)
-    worked = max(max(last, t.tRCD) + t.apart * slots + t.closed, t.tRAS)
-    return opened + worked + closing + 1
+    computed = config.interval * (slots_of(config, given.mode, charges.drain) - 1)
+    worked = max(last, t.tRCD) + computed + max(t.tRTP, t.tWR)
+    return opened + max(worked, t.tRAS) + closing + 1

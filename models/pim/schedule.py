@@ -101,6 +101,7 @@ class _Shared:
     def __init__(self, config: PimConfig) -> None:
         self.config = config
         self.act = self.refresh = self.data = _NEVER
+        self.latest = _NEVER  # of all commands
         self.tiles = [0]  # when each tile's weights are there, by its number from 1 on
         self.data_set, self.direction = -1, 0
 
@@ -111,14 +112,17 @@ class _Shared:
             cycle = max(cycle, self.act + max(t.tRRD, t.tFAW), self.refresh + t.tRREFD)
         if wish.name == "REFpb":
             cycle = max(cycle, self.act + t.tRRD, self.refresh + t.tRREFD)
+        if self.config.chip:  # no phases keep sets apart
+            cycle = max(cycle, self.latest + 1)
         if wish.data:
-            gap = max(t.burst, t.tCCD_L if own == self.data_set else t.tCCD_S)
+            gap = max(t.burst, self.config.transfer if own == self.data_set else t.tCCD_S)
             if wish.data != self.direction:
                 gap = max(gap, t.tRTW if wish.data > 0 else t.tWTR)
             cycle = max(cycle, self.data + gap)
         return cycle
 
     def issued(self, wish: _Wish, own: int, cycle: int) -> None:
+        self.latest = cycle
         if wish.ends:
             self.tiles.append(max(cycle + 2, self.tiles[-1]) + self.config.tile_cycles)
         if wish.name == "ACT4":
@@ -139,15 +143,17 @@ class _Set:
         self.number, self.config, self.charges = number, config, charges
         self.groups = config.set_groups(number)
         self.interval = interval
-        self.step = max(config.timing.burst, config.timing.tCCD_L)  # of transfers
-        self.staggered = config.sets > 1
+        self.step = config.transfer
+        self.staggered = config.sets > 1 or config.chip
         width = interval // config.sets
         base = number * width
         buses = 1 if charges.lockstep else 2
         # cycles modulo the interval that are this set's own
         self.columns = (base,) if self.staggered else tuple(range(interval))
         self.others = tuple(range(base, base + width, buses)) if self.staggered else self.columns
-        if config.bank_local or not charges.lockstep:
+        if config.chip:
+            self.columns = tuple(range(interval))
+        if config.bank_local or config.chip or not charges.lockstep:
             self.others = self.columns
         self.closed, self.free, self.latest = _NEVER, 0, -1
         self.starts: list[int] = []
@@ -158,6 +164,13 @@ class _Set:
         phases = self.columns if wish.column else self.others
         return min(cycle + (phase - cycle) % self.interval for phase in phases)
 
+    def _writes(self, given: Round) -> list[tuple[tuple[int, ...], int]]:
+        """The bank groups of each REG_WRITE of a round, and its number there."""
+        if given.shared is not None:
+            return [(self.groups, k) for k in range(given.shared)]
+        each = given.registers * self.config.banks + given.seeds * self.config.banks // 2
+        return [((group,), k) for group in self.groups for k in range(each)]
+
     def play(self, given: Round) -> _Steps:
         """Give wishes, and take what was issued, until the round is over."""
         t, groups = self.config.timing, self.groups
@@ -165,27 +178,24 @@ class _Set:
         self.starts.append(start)
         self.number_of_round += 1
         moves = given.mode in ("load", "store")
-        each = given.registers * self.config.banks + given.seeds * self.config.banks // 2
-        writes = [(group, k) for group in groups for k in range(each)]
-        if moves:
-            writes = []
+        writes = [] if moves else self._writes(given)
         last_act, last_write = start, _NEVER
         behind = start + 1  # where no REG_WRITE is pending
-        acts = list(groups)
-        opened: dict[int, int] = {}
+        acts = [groups] if self.config.chip else [(group,) for group in groups]
+        opened: dict[tuple[int, ...], int] = {}
         while acts or writes:
             wishes = []
             if acts and (self.staggered or not writes or writes[0][0] == acts[0]):
                 wishes.append(
-                    _Wish(max(behind, self.closed + t.tRP), "ACT4", (acts[0],), row=given.row)
+                    _Wish(max(behind, self.closed + t.tRP), "ACT4", acts[0], row=given.row)
                 )
             if writes and (self.staggered or not acts or writes[0][0] in opened):
-                group, k = writes[0]
-                after = start + 1 if self.staggered else opened.get(group, start) + 2
+                own, k = writes[0]
+                after = start + 1 if self.staggered else opened.get(own, start) + 2
                 wish = _Wish(
                     max(after, last_write + self.step),
                     "WEIGH" if given.soft and given.mode == "attend" else "REG_WRITE",
-                    (group,),
+                    own,
                     k,
                     column=True,
                     data=1,
@@ -246,7 +256,7 @@ class _Set:
 
 def period_of(config: PimConfig, given: Round, charges: Charges = HARDWARE) -> int:
     """Return the cycles from a round's start to the next one's, of a set alone."""
-    if config.sets == 1 and given.mode in ("update", "score", "attend"):
+    if config.sets == 1 and not config.chip and given.mode in ("update", "score", "attend"):
         return round_cycles(config, given, charges)
     alone = replace(config, refresh="none")
     rounds: list[list[Round]] = [[given, given]] + [[] for _ in range(config.sets - 1)]

@@ -7,7 +7,17 @@ from typing import Any
 
 from ..memory.dram import PRESETS, Timing, preset
 
-__all__ = ["ITERATION", "LAST", "NAMES", "ON_CHIP", "PIMBA", "PimTiming", "timing_named"]
+__all__ = [
+    "FAST",
+    "ITERATION",
+    "LAST",
+    "LATER",
+    "NAMES",
+    "ON_CHIP",
+    "PIMBA",
+    "PimTiming",
+    "timing_named",
+]
 
 #: the name of no DRAM, but of an FPGA's own block RAM
 ON_CHIP = "on-chip"
@@ -15,6 +25,8 @@ NAMES = (*PRESETS, ON_CHIP)
 #: cycles of an iteration that units of a format need, and from the last one to its result
 ITERATION = {"mx8": 3, "float16": 4}
 LAST = 15
+#: of units that take an iteration each cycle: cycles from a column's read to its write, and from the last write to the result
+LATER, FAST = 8, 5
 
 
 @dataclass(frozen=True)
@@ -50,10 +62,8 @@ class PimTiming:
         for name, value in asdict(self).items():
             if name != "name" and (not isinstance(value, int) or value < 0):
                 raise ValueError(f"{self.name}: {name} must be a whole number, not {value!r}")
-        if self.tCCD_L < 2:
-            raise ValueError(
-                f"{self.name}: an iteration takes 2 cycles at least, not {self.tCCD_L}"
-            )
+        if self.tCCD_L < 1:
+            raise ValueError(f"{self.name}: an iteration takes a cycle at least, not {self.tCCD_L}")
 
     @classmethod
     def of(cls, timing: Timing) -> PimTiming:
@@ -89,18 +99,20 @@ class PimTiming:
 PIMBA = PimTiming.of(PRESETS["pimba"])
 
 
-def timing_named(name: str, format: str = "mx8") -> PimTiming:
+def timing_named(name: str, format: str = "mx8", fast: bool = False) -> PimTiming:
     """Return the figures that a device keeps with a preset of `models.memory.dram`. The data bus has to turn from read to
     write: tRTW is CL + BL + 2 − CWL at least, whatever the preset has.
 
-    Of block RAM (`ON_CHIP`) no row is opened, nothing is refreshed, and no bus turns: what is left is the time of units of the `format`.
+    Of block RAM (`ON_CHIP`) no row is opened, nothing is refreshed, and no bus turns: what is left is the time of units of the `format`,
+    an iteration each cycle where they are `fast` (MX8 without attend).
 
     Raises ValueError.
     """
     if name == ON_CHIP:
         none = dict.fromkeys(("tREFI", "tRFCab", "tRFCpb", "tRREFD"), 0)
         one = dict.fromkeys(("burst", "tCCD_S", "tRCD", "tRP", "tRAS", "tRRD", "tFAW", "tRTW"), 1)
-        own = {"tCCD_L": ITERATION[format], "tWR": LAST, "tRTP": LAST}
+        last = FAST if fast else LAST
+        own = {"tCCD_L": 1 if fast else ITERATION[format], "tWR": last, "tRTP": last}
         return PimTiming(name, **none, **one, **own, tWTR=1, inner_write_to_read=1)
     try:
         found = preset(name)

@@ -18,7 +18,7 @@ from penstock.models.numerics.mx import FAMILY
 from penstock.models.pim import rate
 from penstock.models.pim.config import COLUMNS, PimConfig
 from penstock.models.pim.device import Device, Step, registers_of
-from penstock.models.pim.program import BUS, Program, cycles_of, program, register_map
+from penstock.models.pim.program import Program, cycles_of, program, register_map
 from penstock.models.pim.resources import memories
 from penstock.models.pim.rounds import Round
 from penstock.sim.machine import PAGE, round_up
@@ -35,7 +35,7 @@ def build(config: PimConfig) -> Library:
     library = ModuleLibrary()
     verilog = filled(shelled(PimEngine(config, 0, library), library), memories(config))
     return build_native(
-        verilog, ports=(PortSpec("m0_axi", BUS, True, True),), register_map=register_map(0)
+        verilog, ports=(PortSpec("m0_axi", config.bus, True, True),), register_map=register_map(0)
     )
 
 
@@ -102,7 +102,12 @@ def compare(
         machine.write(0, made.words.view(np.uint8))
         machine.reserve(results, round_up(32 * count + 1))
         ended = machine.run(
-            {"program": 0, "words": len(made.words), "results": results, "result_words": 4 * count},
+            {
+                "program": 0,
+                "words": made.beats,
+                "results": results,
+                "result_words": made.result_beats,
+            },
             limit=10_000_000,
         )
         assert ended.error is None, ended.error

@@ -86,7 +86,7 @@ class Room:
             max(5 * COLUMNS * banks, 5 * 6 * banks * count, least[0]) + 4 * banks * count + 1,
             max(COLUMNS * banks, config.pairs * 2 * count, least[1]),
         )
-        self.results_at = round_up(8 * self._most[0])
+        self.results_at = round_up(config.bus * self._most[0])
         self.bytes = self.results_at + round_up(32 * self._most[1] + 1, PAGE)
 
     def _size(self, step: Step) -> tuple[int, int]:
@@ -172,8 +172,8 @@ class Hardware:
         for begin, made in self.room.programs(steps):
             count = int(made.reads.sum())
             self.machine.write(0, made.words.view(np.uint8))
-            registers = {"program": 0, "words": len(made.words), "results": self.room.results_at}
-            ended = self.machine.run({**registers, "result_words": 4 * count})
+            registers = {"program": 0, "words": made.beats, "results": self.room.results_at}
+            ended = self.machine.run({**registers, "result_words": made.result_beats})
             if ended.error is not None:
                 raise RunError(ended.error)
             order += [(number, begin + at, index) for number, at, index in made.order]

@@ -4,7 +4,6 @@ makes of them."""
 from __future__ import annotations
 
 import warnings
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,6 +17,7 @@ from penstock.dsl.pim.recurrent import Recurrent
 from penstock.engines.base import Given
 from penstock.errors import Conflict, RunWarning
 from penstock.host.sources.errors import SourceError, table_error
+from penstock.host.sources.files import read_npz
 from penstock.inputs import input_policy
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
 Floats = NDArray[np.float64]
 TOKENS = 4
 MOST_TOKENS = 1 << 20
-_SAVED = "write it with numpy.savez(file, name=array, …)"
 
 
 def opened(source: Any) -> Any:
@@ -54,29 +53,7 @@ def opened(source: Any) -> Any:
             "write random:seed=1, or a file .npz",
             code="E701",
         )
-    return _read(Path(source))
-
-
-def _read(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file. Raises SourceError."""
-    try:
-        with path.open("rb") as file:  # np.load would leave a broken archive open
-            if not zipfile.is_zipfile(file):
-                raise SourceError(f"{path} is not a NumPy archive of arrays", _SAVED)
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
-    except (ValueError, EOFError, zipfile.BadZipFile) as problem:
-        hint = _SAVED
-        if "allow_pickle" in str(problem):
-            hint = "arrays of Python objects are not read: make them float64"
-        raise SourceError(f"{path} is not a NumPy archive of plain arrays", hint) from None
-    except OSError as problem:
-        raise SourceError(
-            f"cannot read {path}: {problem.strerror or problem}",
-            "names are relative to the current folder",
-            code="E702",
-        ) from None
+    return read_npz(Path(source))
 
 
 def _mapped(source: Any) -> dict[str, NDArray[Any]]:

@@ -12,7 +12,7 @@ from penstock.errors import Conflict
 from penstock.models.numerics.floating import float16
 from penstock.models.pim.config import PimConfig
 from penstock.models.pim.layout import Layout
-from penstock.models.pim.program import BUS, register_map
+from penstock.models.pim.program import register_map
 from penstock.models.pim.resources import memories, resources_of
 from penstock.report.words import plural
 from penstock.sim.native import PortSpec
@@ -90,7 +90,7 @@ class PimDesign(Design):
 
     @property
     def bus_ports(self) -> tuple[PortSpec, ...]:
-        return (PortSpec("m0_axi", BUS, True, True),)
+        return (PortSpec("m0_axi", self.device.bus, True, True),)
 
     def component(self, parts: Parts) -> Any:
         from penstock.hdl.pim.engine import PimEngine

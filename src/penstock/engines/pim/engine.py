@@ -17,9 +17,7 @@ from .options import FORMATS, OPTIONS, SCHEDULES
 if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
     from penstock.dsl.pim.recurrent import Recurrent
-    from penstock.models.pim.config import Design as Unit
     from penstock.models.pim.config import PimConfig
-    from penstock.models.pim.layout import Layout
     from penstock.models.target import Target
     from penstock.outcome import Outcome
     from penstock.report.rows import Part
@@ -45,113 +43,8 @@ def _format(given: Given) -> str:
     return chosen
 
 
-def _unit(recurrent: Recurrent, given: Given) -> Unit:
-    """Return the kind of units. Raises E464 for one that cannot run the recurrence."""
-    from penstock.models.pim.config import Design as Unit
-
-    unit = Unit.named(given.option("unit", "pimba"))
-    reads = recurrent.mode != "update" or any(one.k is None for one in recurrent.passes)
-    if reads and unit is not Unit.PIMBA:
-        what = "a state that it does not change" if recurrent.mode == "update" else "a cache"
-        raise error(
-            "E464",
-            f"{recurrent.name} reads {what}, which units of the kind {unit.label} cannot",
-            Span.whole("--unit"),
-            hint="leave --unit out",
-        )
-    return unit
-
-
-def _stochastic(given: Given, chosen: str) -> bool:
-    """Return whether new states of a format are rounded at random. Raises E464 for float16, which never is."""
-    rounding = given.option("rounding", "stochastic" if chosen == "mx8" else "nearest")
-    if rounding == "stochastic" and chosen != "mx8":
-        raise error(
-            "E464",
-            "float16 is rounded to nearest",
-            Span.whole("--rounding"),
-            hint="leave --rounding out",
-        )
-    return bool(rounding == "stochastic")
-
-
-def _bank_counts(part: Target, given: Given, sets: int) -> list[int]:
-    """Return how many banks there may be: as asked, else as many as a part of its size takes, and fewer where they fill it.
-
-    Raises E464 for a number that sets of bank groups cannot have.
-    """
-    banks: int | None = given.option("banks")
-    if banks is None:
-        most = max(2 * sets, 2 if part.lut < 300_000 else 16)
-        return [n for n in (most, most // 2, most // 4, most // 8) if n >= 2 * sets]
-    if banks.bit_count() != 1:
-        raise error(
-            "E464",
-            f"--banks {banks}: the number of banks is a power of two",
-            Span.whole("--banks"),
-            hint=f"write --banks {1 << banks.bit_length() - 1} or {1 << banks.bit_length()}",
-        )
-    if banks < 2 * sets:
-        raise error(
-            "E464",
-            f"{banks} banks cannot be {sets} sets of bank groups with an even number of banks",
-            Span.whole("--banks"),
-            hint=f"write --banks {2 * sets} or a larger power of two",
-        )
-    return [banks]
-
-
 def _with_banks(given: Given, banks: int) -> Given:
     return replace(given, options={**given.options, "banks": banks})
-
-
-def _check_pace(config: PimConfig) -> None:
-    """Raise E464 where units are too slow for the timing of the banks."""
-    from penstock.models.pim.timing import NAMES, ON_CHIP, timing_named
-
-    if config.timing.name == ON_CHIP and config.refresh != "none":
-        what = "block RAM is not refreshed"
-        raise error("E464", what, Span.whole("--refresh"), hint="leave --refresh out")
-    if found := _too_fast(config):
-        fitting = [
-            name
-            for name in NAMES
-            if not _too_fast(replace(config, timing=timing_named(name, config.format)))
-        ]
-        raise error(
-            "E464",
-            f"units of {config.format} are too slow for {config.timing.name}: {found}",
-            Span.whole("--dram"),
-            hint=f"--dram takes {', '.join(fitting)}" if fitting else "leave --dram out",
-        )
-
-
-def _softened(config: PimConfig, scores: Sequence[Layout]) -> PimConfig:
-    """Return a device with the softmax unit for caches of keys. Raises E464."""
-    if config.sets > 1:
-        raise error(
-            "E464",
-            f"the softmax unit serves all banks together, not {config.sets} staggered sets",
-            Span.whole("--schedule"),
-            hint="leave --schedule out",
-        )
-    items, parts = max(one.items for one in scores), {one.parts for one in scores}
-    if len(parts) > 1:
-        raise error(
-            "E464",
-            "the softmax unit adds as many parts of a score in all layers, and keys of different sizes have other numbers of them",
-            Span.whole("--dim"),
-            hint="give the keys of all layers one size",
-        )
-    made = replace(config, soft_parts=parts.pop())
-    if items > made.most_soft_items:
-        raise error(
-            "E464",
-            f"the softmax unit keeps the scores of {made.most_soft_items:,} heads, not of {items:,}",
-            Span.whole("--heads"),
-            hint="take fewer heads or requests",
-        )
-    return replace(made, soft_items=items)
 
 
 def _layers(given: int | Sequence[int] | None, recurrences: int) -> tuple[int, ...]:
@@ -163,21 +56,6 @@ def _layers(given: int | Sequence[int] | None, recurrences: int) -> tuple[int, .
         which = f"numbers of recurrences, 0 to {recurrences - 1}, one a layer"
         raise not_one_of("layers", given, [which])
     return layers
-
-
-def _too_fast(config: PimConfig) -> str:
-    """Return in words which time of a DRAM is shorter than what units need, nothing where none is."""
-    from penstock.models.pim.timing import ITERATION, LAST
-
-    timing, least, last = config.timing, ITERATION[config.format], LAST
-    if config.interval < least:
-        return f"an iteration takes {least} cycles, column commands come every {config.interval} (tCCD)"
-    if max(timing.tRTP, timing.tWR) < last:
-        return (
-            f"a result is ready {last} cycles after the last iteration, and rows close "
-            f"{max(timing.tRTP, timing.tWR)} cycles after it (the longer of tWR and tRTP)"
-        )
-    return ""
 
 
 class PimEngine(Engine):
@@ -213,6 +91,7 @@ class PimEngine(Engine):
 
         from .data import policy_of
         from .design import PimDesign
+        from .planning import device_of
 
         assert isinstance(kernel, Recurrence)
         recurrents = self._all_sized(kernel, given)
@@ -220,8 +99,6 @@ class PimEngine(Engine):
         recurrent = recurrents[0]
         saturates = policy_of(given, _format(given))
         timing = timing_of(given.memory, part)
-        if isinstance(timing, FixedLatency):  # the device's port is 8 bytes wide
-            timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, 8))
         attends = [one for one in recurrents if one.values is not None]
         batch, heads, group = self._heads((attends or recurrents)[0], given)
         stack = [
@@ -229,7 +106,9 @@ class PimEngine(Engine):
             for n in layers
             for part in recurrents[n].parts
         ]
-        device = self._device(kernel, stack, part, given, len(attends) > 0)
+        device = device_of(kernel, stack, part, given, _format(given), len(attends) > 0)
+        if isinstance(timing, FixedLatency):
+            timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, device.bus))
         slow = self._slow(stack[0][0], device, stack[0][1])
         kernel.warnings = [*(w for w in kernel.warnings if w.code != "W465"), *slow]
         if part.shared is not None:  # it will be built
@@ -252,7 +131,7 @@ class PimEngine(Engine):
         """Return the warning of a schedule that is slower than the published one, if it is."""
         from penstock.models.pim.layout import Layout
 
-        if device.sets == 1 or None in recurrent.shape:
+        if device.sets == 1 or device.chip or None in recurrent.shape:
             return ()
         together = replace(device, sets=1, bank_local=False)
         own, published = (
@@ -345,66 +224,6 @@ class PimEngine(Engine):
             hint = f"--heads takes a multiple of {few}"
             raise error("E464", what, Span.whole("--kv-heads"), hint=hint)
         return batch or 1, heads, heads // few
-
-    def _device(
-        self,
-        kernel: Recurrence,
-        layers: Sequence[tuple[Recurrent, int]],
-        part: Target,
-        given: Given,
-        attends: bool,
-    ) -> PimConfig:
-        from penstock.models.pim.config import PimConfig
-        from penstock.models.pim.layout import Layout
-        from penstock.models.pim.resources import resources_of
-        from penstock.models.pim.timing import timing_named
-        from penstock.models.resources import AIM
-
-        chosen, recurrent = _format(given), layers[0][0]
-        unit = _unit(recurrent, given)
-        stochastic = _stochastic(given, chosen) and any(one.mode == "update" for one, _ in layers)
-        sets, local = SCHEDULES[given.option("schedule", "together")]
-        timing = timing_named(given.option("dram", "pimba"), chosen)
-
-        def device(banks: int) -> tuple[PimConfig, int]:
-            groups = min(max(sets, banks // 4), 4 if banks <= 16 else 8)
-            config = PimConfig(
-                chosen,
-                stochastic,
-                groups,
-                banks // groups,
-                1,
-                unit,
-                sets,
-                local,
-                timing,
-                given.option("refresh", "none"),
-            )
-            placed = [Layout(config, *one.form, items, 1) for one, items in layers]
-            used = sum(one.rows for one in placed)
-            if attends:
-                scores = [one for one in placed if one.mode == "score"]
-                config = _softened(config, scores)
-            return replace(config, rows=1 << max(0, min(used, 1 << 16) - 1).bit_length()), used
-
-        made = [device(n) for n in _bank_counts(part, given, sets)]
-        held = (
-            (config, used)
-            for fill in (given.option("fill", AIM), 1.0)
-            for config, used in made
-            if used <= 1 << 16 and resources_of(config, part).fits(part, fill) is None
-        )
-        config, used = next(held, made[0])
-        if used > 1 << 16:
-            raise error(
-                "E464",
-                f"the states of {layers[0][1]} heads take {used:,} rows of each bank; a bank has 65,536",
-                kernel.name_span,
-                hint="take more banks, fewer heads or requests",
-                source=kernel.source,
-            )
-        _check_pace(config)
-        return config
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
         from penstock.boards.records import from_json

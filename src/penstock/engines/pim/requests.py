@@ -126,8 +126,9 @@ class Layer:
         if one.mode == "attend":  # chunks of tokens in both banks in turn
             x = whole.transpose(0, 3, 2, 4, 1, 5)
             return np.ascontiguousarray(x).reshape(one.heads, -1, one.parts, 32)
-        x = whole.transpose(0, 3, 4, 1, 2, 5)
-        return np.ascontiguousarray(x).reshape(one.heads, -1, one.parts * 2, 32)
+        x = whole.reshape(one.heads, -1, one.stripes, *whole.shape[2:])
+        x = x.transpose(0, 2, 4, 5, 1, 3, 6)
+        return np.ascontiguousarray(x).reshape(one.heads, -1, one.parts * 2 // one.stripes, 32)
 
     def parts(self, columns: Bytes) -> Bytes:
         """Return what `columns` took, as parts (heads · parts, 2, chunks, 32, 32)."""
@@ -136,8 +137,8 @@ class Layer:
             x = columns.reshape(one.heads, one.chunks, 2, COLUMNS, one.parts, 32)
             x = x.transpose(0, 4, 2, 1, 3, 5)
         else:
-            x = columns.reshape(one.heads, one.chunks, COLUMNS, one.parts, 2, 32)
-            x = x.transpose(0, 3, 4, 1, 2, 5)
+            x = columns.reshape(one.heads, one.stripes, one.chunks, COLUMNS, -1, 2, 32)
+            x = x.transpose(0, 4, 1, 5, 2, 3, 6)
         return np.ascontiguousarray(x).reshape(-1, 2, one.chunks, COLUMNS, 32)
 
     def exact(

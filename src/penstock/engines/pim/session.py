@@ -17,7 +17,6 @@ from penstock.host.sources.errors import SourceError
 from penstock.models.numerics.floating import float32
 from penstock.models.pim.device import Step
 from penstock.models.pim.operands import Operands, Work
-from penstock.models.pim.program import BUS
 from penstock.models.pim.seats import read, transfer
 from penstock.report.words import plural
 from penstock.sim.machine import Closing, Metered
@@ -481,7 +480,9 @@ def opened(design: Design, stack: Stack, backend: str, options: Mapping[str, Any
     machine, rest, seed = parted(design, backend, options, own, taker)
     saturates = policy_of(Given(options=rest), stack.device.format)
     memory = rest.get("memory")
-    timing = design.memory if memory is None else timing_of(memory, design.target, BUS)
+    timing = (
+        design.memory if memory is None else timing_of(memory, design.target, design.device.bus)
+    )
     layers = layers_of(stack)
     every = [layer for own in layers for layer in own]
     least = [

@@ -21,7 +21,7 @@ from penstock.models.pim.device import Step
 from penstock.models.pim.errors import PimError
 from penstock.models.pim.layout import Layout
 from penstock.models.pim.operands import Work
-from penstock.models.pim.program import BUS, Program, cycles_of, program
+from penstock.models.pim.program import Program, cycles_of, program
 from penstock.sim.machine import PAGE, Metered, round_up
 
 from .data import Inputs, bits_of, policy_of, seed_of, tokens_of
@@ -209,7 +209,7 @@ class Stepping(Workload):
         )
         read, written = self.moved()
         words = sum(
-            memory.least(len(made.words), 4 * int(made.reads.sum()), BUS) for made in programs
+            memory.least(made.beats, made.result_beats, self.design.device.bus) for made in programs
         )
         bound = _Bound(compute // self.design.device.sets, words)
         facts = {
@@ -245,7 +245,12 @@ class Stepping(Workload):
             made, count = batch.program, int(batch.program.reads.sum())
             machine.write(0, made.words.view(np.uint8))
             ended = machine.run(
-                {"program": 0, "words": len(made.words), "results": at, "result_words": 4 * count}
+                {
+                    "program": 0,
+                    "words": made.beats,
+                    "results": at,
+                    "result_words": made.result_beats,
+                }
             )
             if ended.error is not None:
                 raise RunError(ended.error)

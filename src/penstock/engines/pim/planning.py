@@ -1,0 +1,226 @@
+"""Which device runs recurrences: its banks, units, format and timing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.dsl.core.diagnostics import Span, error
+from penstock.engines.base import Given
+from penstock.models.pim.config import Design, PimConfig
+from penstock.models.pim.layout import Layout
+from penstock.models.pim.resources import resources_of
+from penstock.models.pim.timing import ITERATION, NAMES, ON_CHIP, timing_named
+from penstock.models.resources import AIM
+from penstock.models.target import Target
+
+from .options import SCHEDULES
+
+if TYPE_CHECKING:
+    from penstock.dsl.pim.kernel import Recurrence
+    from penstock.dsl.pim.recurrent import Recurrent
+
+__all__ = ["device_of"]
+
+
+def _unit(recurrent: Recurrent, given: Given) -> Design:
+    """Return the kind of units. Raises E464 for one that cannot run the recurrence."""
+    unit = Design.named(given.option("unit", "pimba"))
+    reads = recurrent.mode != "update" or any(one.k is None for one in recurrent.passes)
+    if reads and unit is not Design.PIMBA:
+        what = "a state that it does not change" if recurrent.mode == "update" else "a cache"
+        raise error(
+            "E464",
+            f"{recurrent.name} reads {what}, which units of the kind {unit.label} cannot",
+            Span.whole("--unit"),
+            hint="leave --unit out",
+        )
+    return unit
+
+
+def _stochastic(given: Given, chosen: str) -> bool:
+    """Return whether new states of a format are rounded at random. Raises E464 for float16, which never is."""
+    rounding = given.option("rounding", "stochastic" if chosen == "mx8" else "nearest")
+    if rounding == "stochastic" and chosen != "mx8":
+        raise error(
+            "E464",
+            "float16 is rounded to nearest",
+            Span.whole("--rounding"),
+            hint="leave --rounding out",
+        )
+    return bool(rounding == "stochastic")
+
+
+def _bank_counts(part: Target, given: Given, sets: int, large: int) -> list[int]:
+    """Return how many banks there may be: as asked, else as many as a part of its size takes (`large`), and fewer where they fill it.
+
+    Raises E464 for a number that sets of bank groups cannot have.
+    """
+    banks: int | None = given.option("banks")
+    if banks is None:
+        most = max(2 * sets, 2 if part.lut < 300_000 else large)
+        return [most >> n for n in range(6) if most >> n >= 2 * sets]
+    if banks.bit_count() != 1:
+        raise error(
+            "E464",
+            f"--banks {banks}: the number of banks is a power of two",
+            Span.whole("--banks"),
+            hint=f"write --banks {1 << banks.bit_length() - 1} or {1 << banks.bit_length()}",
+        )
+    if banks < 2 * sets:
+        raise error(
+            "E464",
+            f"{banks} banks cannot be {sets} sets of bank groups with an even number of banks",
+            Span.whole("--banks"),
+            hint=f"write --banks {2 * sets} or a larger power of two",
+        )
+    return [banks]
+
+
+def _stripes(config: PimConfig, layers: Sequence[tuple[Recurrent, int]]) -> int:
+    """Return over how many pairs of banks columns are dealt, so that a token takes the fewest rounds of all layers."""
+    whole = [Layout(config, *one.form, items, 1) for one, items in layers]
+    chunks = [one.chunks for one in whole if one.mode == "update"]
+
+    def rounds(stripes: int) -> int:
+        dealt = replace(config, stripes=stripes)
+        return sum(replace(one, config=dealt).rows for one in whole)
+
+    even = [n for n in range(1, min(chunks, default=1) + 1) if not any(own % n for own in chunks)]
+    return min(even, key=rounds)
+
+
+def _check_pace(config: PimConfig) -> None:
+    """Raise E464 where units are too slow for the timing of the banks."""
+    if config.timing.name == ON_CHIP and config.refresh != "none":
+        what = "block RAM is not refreshed"
+        raise error("E464", what, Span.whole("--refresh"), hint="leave --refresh out")
+    if found := _too_fast(config):
+        fitting = [
+            name
+            for name in NAMES
+            if not _too_fast(replace(config, timing=timing_named(name, config.format)))
+        ]
+        raise error(
+            "E464",
+            f"units of {config.format} are too slow for {config.timing.name}: {found}",
+            Span.whole("--dram"),
+            hint=f"--dram takes {', '.join(fitting)}" if fitting else "leave --dram out",
+        )
+
+
+def _softened(config: PimConfig, scores: Sequence[Layout]) -> PimConfig:
+    """Return a device with the softmax unit for caches of keys. Raises E464."""
+    if config.sets > 1:
+        raise error(
+            "E464",
+            f"the softmax unit serves all banks together, not {config.sets} staggered sets",
+            Span.whole("--schedule"),
+            hint="leave --schedule out",
+        )
+    items, parts = max(one.items for one in scores), {one.parts for one in scores}
+    if len(parts) > 1:
+        raise error(
+            "E464",
+            "the softmax unit adds as many parts of a score in all layers, and keys of different sizes have other numbers of them",
+            Span.whole("--dim"),
+            hint="give the keys of all layers one size",
+        )
+    made = replace(config, soft_parts=parts.pop())
+    if items > made.most_soft_items:
+        raise error(
+            "E464",
+            f"the softmax unit keeps the scores of {made.most_soft_items:,} heads, not of {items:,}",
+            Span.whole("--heads"),
+            hint="take fewer heads or requests",
+        )
+    return replace(made, soft_items=items)
+
+
+def _too_fast(config: PimConfig) -> str:
+    """Return in words which time of a DRAM is shorter than what units need, nothing where none is."""
+    timing, last = config.timing, config.last
+    least = 1 if config.fast else ITERATION[config.format]
+    if config.interval < least:
+        return f"an iteration takes {least} cycles, column commands come every {config.interval} (tCCD)"
+    if max(timing.tRTP, timing.tWR) < last:
+        return (
+            f"a result is ready {last} cycles after the last iteration, and rows close "
+            f"{max(timing.tRTP, timing.tWR)} cycles after it (the longer of tWR and tRTP)"
+        )
+    return ""
+
+
+def _chosen(
+    made: Sequence[tuple[PimConfig, int]], part: Target, aim: float, least: bool
+) -> tuple[PimConfig, int]:
+    """Return the first device, with the rows that it uses, that fills a part as is aimed at, or fits at all; `least`: no more units than make it
+    quicker."""
+    held = (
+        (config, used)
+        for fill in (aim, 1.0)
+        for config, used in made
+        if used <= 1 << 16 and resources_of(config, part).fits(part, fill) is None
+    )
+    found = next(held, made[0])
+    if least:
+        smaller = [one for one in made if one[0].pairs <= found[0].pairs]
+        found = min(smaller, key=lambda one: (one[1], one[0].pairs))
+    return found
+
+
+def device_of(
+    kernel: Recurrence,
+    layers: Sequence[tuple[Recurrent, int]],
+    part: Target,
+    given: Given,
+    chosen: str,
+    attends: bool,
+) -> PimConfig:
+    """Return the device of a format for `layers`: recurrences with their heads. Raises KernelError (E464)."""
+    unit = _unit(layers[0][0], given)
+    stochastic = _stochastic(given, chosen) and any(one.mode == "update" for one, _ in layers)
+    sets, local = SCHEDULES[given.option("schedule", "together")]
+    dram = given.option("dram", "pimba")
+    own = dram == ON_CHIP and not attends
+    fast = own and chosen == "mx8" and all(one.mode != "attend" for one, _ in layers)
+    timing = timing_named(dram, chosen, fast)
+    bus = 32 if dram == ON_CHIP and part.bus_bytes >= 32 else 8
+
+    def device(banks: int) -> tuple[PimConfig, int]:
+        groups = min(max(sets, banks // 4), 4 if banks <= 16 else 8)
+        config = PimConfig(
+            chosen,
+            stochastic,
+            groups,
+            banks // groups,
+            1,
+            unit,
+            sets,
+            local,
+            timing,
+            given.option("refresh", "none"),
+            bus=bus,
+        )
+        if own:
+            config = replace(config, stripes=_stripes(config, layers))
+        placed = [Layout(config, *one.form, items, 1) for one, items in layers]
+        used = sum(one.rows for one in placed)
+        if attends:
+            scores = [one for one in placed if one.mode == "score"]
+            config = _softened(config, scores)
+        return replace(config, rows=1 << max(0, min(used, 1 << 16) - 1).bit_length()), used
+
+    made = [device(n) for n in _bank_counts(part, given, sets, 64 if own else 16)]
+    config, used = _chosen(made, part, given.option("fill", AIM), own)
+    if used > 1 << 16:
+        raise error(
+            "E464",
+            f"the states of {layers[0][1]} heads take {used:,} rows of each bank; a bank has 65,536",
+            kernel.name_span,
+            hint="take more banks, fewer heads or requests",
+            source=kernel.source,
+        )
+    _check_pace(config)
+    return config
