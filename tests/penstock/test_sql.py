@@ -185,7 +185,6 @@ _FIT = "fit f(x: input[d], y: output)\n  m <- least_squares(x, target=y)"
         (f"train('{_FIT}', 't', 'o', 'y', 'ARRAY[CASE WHEN y = 2 THEN ''nan'' ELSE y END]')", "row 3, column x[1] cannot be learned from", "on_nan"),
         ("logregr_train('t', 'o', 'y > 1', 'ARRAY[1, CASE WHEN y = 2 THEN ''inf'' ELSE y END]')", "row 3, x[2] is not finite", "WHERE"),
         ("linregr_train('t', 'o', 'y', 'ARRAY[1, CASE WHEN y = 2 THEN ''nan'' ELSE y END]')", "row 3, x[2] is not finite", "a view without"),
-        ("linregr_train('t', 'o', 'y', 'ARRAY[x, x]')", "not of one dimension", "ARRAY[a, b]"),
         ("linregr_train('t', 'o', 'y', 'ARRAY[z]')", "the independent variable: ARRAY[z]", "ARRAY[1, age]"),
     ],
 )  # fmt: skip
@@ -264,6 +263,26 @@ def test_predictions_of_several_models(connection: Any) -> None:
         assert "svm_predict" in (raised.value.diag.message_hint or ""), call
 
 
+def test_whole_numbers_beside_2_to_the_63() -> None:
+    """Coefficients and their covariance are those of the numbers less what they are near."""
+    near = np.arange(30) % 7
+    y = near * 0.5 + np.arange(30) % 3
+    [far], [beside] = (
+        models.linregr(np.column_stack([np.full(30, 2), near + off]), y, 0, {})[0]
+        for off in (2**63 - 8, 0)
+    )
+    assert far["coef"][1] == pytest.approx(beside["coef"][1], rel=1e-12)
+    covariances = far["variance_covariance"], beside["variance_covariance"]
+    assert covariances[0][1, 1] == pytest.approx(covariances[1][1, 1], rel=1e-9)
+    for found in (far, beside):
+        spread = np.sqrt(np.diag(found["variance_covariance"]))
+        assert spread == pytest.approx(found["std_err"], rel=1e-9)
+    whole = np.column_stack([np.full(30, 2.0), near])
+    left = y - whole @ beside["coef"]
+    judge = np.linalg.inv(whole.T @ whole) * (left @ left) / 28
+    assert np.allclose(beside["variance_covariance"], judge, rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     "wrong", [{"max_iter": 0}, {"max_iter": 2.5}, {"tolerance": "NaN"}, {"lambda": 10**400}]
 )
@@ -301,13 +320,15 @@ def test_scores_of_nan(connection: Any) -> None:
         (_FIT, {"limbs": "x"}, "limbs: it must be a whole number"),
         (_FIT, {"on_singular": 3}, "on_singular must be one of"),
         (None, {}, "the kernel is NULL"),
+        (_FIT, {}, "the dependent variable is NULL, and the kernel has an output"),
     ],
 )
 def test_options(kernel: str, options: Any, message: str) -> None:
     """What a function `train` does not take, without a server."""
     x = np.arange(10.0).reshape(5, 2)
     with pytest.raises((models.Said, KernelError), match=message) as raised:
-        models.train(x, x[:, 0], 0, {"kernel": kernel, "options": options})
+        given = {"kernel": kernel, "options": options, "labelled": bool(options)}
+        models.train(x, x[:, 0], 0, given)
     hint = (
         raised.value.said["hint"]
         if isinstance(raised.value, models.Said)

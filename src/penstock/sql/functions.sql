@@ -82,7 +82,7 @@ END $body$;
 CREATE OR REPLACE FUNCTION penstock.train(kernel text, source text, "out" text, dependent text, independent text, options jsonb DEFAULT '{}')
 RETURNS void LANGUAGE sql AS $body$
     SELECT penstock.train_model('train', source, "out", dependent, independent, NULL,
-        pg_catalog.jsonb_build_object('kernel', kernel, 'options', coalesce(options, '{}')));
+        pg_catalog.jsonb_build_object('kernel', kernel, 'options', coalesce(options, '{}'), 'labelled', coalesce(dependent, '') <> ''));
 $body$;
 
 CREATE OR REPLACE FUNCTION penstock.linregr_predict(coef float8[], col_ind_var float8[]) RETURNS float8

@@ -119,13 +119,11 @@ def linregr(x: _Array, y: _Array, skipped: int, options: Mapping[str, Any]) -> _
         found[name][order] = values
     found["coef"] /= scale
     found["std_err"] /= abs(scale)
-    inverse, _ = _inverse(np.asarray(x, np.float64))
     freedom = len(y) - len(names)
-    covariance = (
-        inverse @ inverse.T * (fit.rss / freedom)
-        if freedom > 0
-        else np.full(2 * (len(names),), np.nan)
-    )
+    covariance = np.full(2 * (len(names),), np.nan)
+    if freedom > 0:
+        covariance = _spread(x, used, constant) * (fit.rss / freedom)
+        covariance /= np.outer(scale, scale)
     row = {**found, "r2": fit.r2, "condition_no": fit.condition**2, "num_rows_processed": len(y),
            "num_missing_rows_skipped": skipped, "variance_covariance": covariance}  # fmt: skip
     return [row], {}
@@ -150,6 +148,25 @@ def _inverse(x: _Array) -> tuple[_Array, float]:
     """Return A with A Aᵀ the inverse of XᵀX, and the condition number of XᵀX."""
     triangle = _triangle(x) * np.sqrt(len(x))
     return np.linalg.inv(triangle), float(np.linalg.cond(triangle)) ** 2
+
+
+def _spread(x: _Array, used: list[int], constant: int | None) -> _Array:
+    """Return the inverse of XᵀX, a 1 in place of the constant column; NaN where float64 does not tell its columns apart."""
+    wide = x[:, used].astype(np.longdouble)
+    first = wide[0] if constant is not None else 0 * wide[0]  # sums of large numbers lose digits
+    beyond = (wide - first).mean(axis=0) if constant is not None else first
+    means = first + beyond
+    try:
+        inverse, _ = _inverse((wide - first - beyond).astype(np.float64))
+    except Said:
+        return np.full(2 * (x.shape[1],), np.nan)
+    found, of = np.zeros(2 * (x.shape[1],)), inverse @ inverse.T
+    found[np.ix_(used, used)] = of
+    if constant is not None:
+        along = -(means @ of).astype(np.float64)
+        found[constant, used] = found[used, constant] = along
+        found[constant, constant] = 1 / len(x) - float(along @ means)
+    return found
 
 
 def _finite(values: _Array, of: str = "") -> _Array:
@@ -280,6 +297,9 @@ def train(x: _Array, y: _Array, skipped: int, given: Mapping[str, Any]) -> _Foun
     )
     if len(inputs) != 1 or len(outputs) > 1:
         raise _several(kernel, inputs, outputs, text)
+    if outputs and not given.get("labelled", True):  # functions of before do not say it
+        hint = f"give an expression for {outputs[0].name}, or a kernel without an output"
+        raise Said("the dependent variable is NULL, and the kernel has an output", hint)
     columns, names = _columns(x, y)
     if not outputs:
         columns.pop("y")

@@ -72,9 +72,6 @@ def _line() -> dict[str, Any]:
 def _numbers(data: bytes, rows: int, kind: int) -> _Array:
     """Return arrays as `array_send` writes them: 12 bytes of head, 8 of the dimension, each element behind its length."""
     size, cell = len(data) // rows, np.dtype([("size", ">i4"), ("value", _NUMBERS[kind])])
-    if (np.frombuffer(data, np.uint8).reshape(rows, -1)[:, 3] != 1).any():  # how many dimensions
-        hint = "write ARRAY[a, b] in place of ARRAY[[a], [b]]"
-        raise Said("the arrays of features are not of one dimension", hint)
     whole = np.dtype([("head", "V20"), ("cells", cell, ((size - 20) // cell.itemsize,))])
     found = np.frombuffer(data, whole)["cells"]["value"]
     return found.astype(found.dtype.newbyteorder("="))
