@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
+from penstock.engines.omap.native import NativeKept
 from penstock.host.omap.restore import Damaged, restored
 from penstock.models.errors import HardwareError
 from penstock.models.omap.boundary import Header
 from penstock.models.omap.config import BLOCK
+from penstock.models.omap.device import Stopped
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.kept_device import receipt_value
 from penstock.models.omap.messages import Status
@@ -20,9 +23,10 @@ from penstock.models.omap.vault import Role
 from .kept_maps import SHAPE
 from .session_clients import Host, judged
 
-__all__ = ["Hostile"]
+__all__ = ["Alone", "Hostile"]
 
 _KEYS, _SIZE, _POWERS = 12, Record.size(SHAPE), 7
+_PAGES = SHAPE.host_bins * SHAPE.page_bytes
 
 
 @dataclass
@@ -62,6 +66,10 @@ class _Life:
     serial: int
     maps: dict[int, dict[int, bytes]]
 
+    @property
+    def now(self):
+        return self.maps[max(self.maps)]
+
 
 def _flipped(draw, text):
     at = draw.randrange(len(text))
@@ -91,6 +99,59 @@ def _given(both, files):
     return None if Header.unpack(answer).code else answer[BLOCK : BLOCK + HEAD]
 
 
+class Alone:
+    """In place of `kept_maps.Both` a device in C++, which is golden to the bit; its host has its pages."""
+
+    def __init__(self, seed, root):
+        self.config, self.rig = SHAPE, self
+        self.device = NativeKept(SHAPE, root, random.Random(seed).randbytes(32))
+        self.frames, self.keys = self.device.frames, self.device._keys
+        self.take, self.begin = self.device.take, self.device.begin
+        self.golden = SimpleNamespace(carry=lambda frames: self._told)
+        self._dead = False
+
+    @property
+    def serial(self):
+        return self.device.serial
+
+    def send_key(self, slot):
+        return self.device._boundary.keys(slot).send
+
+    def shake(self, opening):
+        return self.device.run([], opening)[0]
+
+    def carry(self, frames):
+        return self.device.carry(frames)[:2]
+
+    def run(self, frames):
+        try:
+            if self._dead:
+                raise Stopped(MapError.STOPPED)
+            self._told = self.device.carry(frames)
+        except Stopped as problem:
+            return SimpleNamespace(error=HardwareError(problem.code)), []
+        return SimpleNamespace(error=None), self._told.answers
+
+    def cut(self, frames, opening, limit):
+        self.device.run(frames[: limit % len(frames)], opening)
+        self._dead = True
+
+    def _read(self, at, size):
+        return bytes(self.device.device.pages[at : at + size])
+
+    def _write(self, at, text):
+        self.device.device.pages[at : at + len(text)] = text
+
+    def move(self, order, pages):
+        """It has no registers, and nothing that a reset takes."""
+
+    def reset(self):
+        pass
+
+    def close(self):
+        pass
+
+
 class Hostile:
     """A script: any frames and handshakes of either device, changed, replayed, in other slots, at any places;
     resets, power cuts; old, changed and foreign files and pages. `up(which, seed)`: a device at power-up."""
@@ -115,7 +176,7 @@ class Hostile:
 
     def _run(self, which, frames, opening, collect):
         both = self.devices[which]
-        both.move(self.draw)
+        both.move(self.draw.sample(range(5), 5), [self.draw.randrange(8) for _ in range(5)])
         if opening:
             return [both.shake(opening)]
         answers, log = both.carry(frames)
@@ -171,10 +232,11 @@ class Hostile:
         return own == name and serial <= last
 
     def _ask(self, which, client, *asked):
-        client.ask(*asked)
-        [answer] = self._run(which, client.frames[-1:], b"", False)
-        client.sent += 1
-        return client.hear(answer)
+        """Requests of one run, and their answers."""
+        frames = [client.ask(*one) for one in asked]
+        answers = self._run(which, frames, b"", False)
+        client.sent += len(asked)
+        return [client.hear(answer) for answer in answers]
 
     def _opened(self, which, role):
         return self.script.open(which, self.draw.randrange(64), role)
@@ -182,7 +244,7 @@ class Hostile:
     def _items(self, which):
         """What a writer finds, key by key."""
         writer = self._opened(which, Role.WRITER)
-        told = [self._ask(which, writer, Asked.GET, key) for key in range(_KEYS)]
+        told = self._ask(which, writer, *((Asked.GET, key) for key in range(_KEYS)))
         return {key: answer.value for key, answer in enumerate(told) if answer.status == 0}
 
     def live(self, steps):
@@ -190,7 +252,7 @@ class Hostile:
         for number in range(steps):
             which = self.draw.randrange(2)
             if number == steps // 2:
-                self.once = [both.rig._read(0, SHAPE.host_bytes) for both in self.devices]
+                self.once = [both.rig._read(0, _PAGES) for both in self.devices]
             self.script.step(which)
             if self.draw.random() < 0.2:
                 self.devices[which].rig.reset()
@@ -204,7 +266,10 @@ class Hostile:
 
     def _any_files(self, which):
         """What the host says were the device's files: 0, they are, or how they are not."""
-        draw, kind = self.draw, max(self.draw.randrange(-2, 7), 0)
+        draw, kind = self.draw, max(self.draw.randrange(-2, 6), 0)
+        strays = self._strays(which)
+        if strays and draw.random() < 0.4:
+            kind = 6
         own = list(max(self.chains[which], key=len) if kind else self.files[which])
         self.counts["files", kind] += 1
         at = draw.randrange(len(own))
@@ -224,26 +289,30 @@ class Hostile:
                 less = draw.randrange(len(records) or 1)
                 records = records[:less] + records[less + 1 :]
             own[at] = _File(own[at].head, records)
-        elif kind == 6:  # one of another life, behind one that it fits by its serial alone
-            fits = [
-                [*chain[:k], file.first(other.said.serial - file.said.serial), other]
-                for chain in self.chains[which]
-                for k, file in enumerate(chain)
-                for other in self.written[which]
-                if 0 <= other.said.serial - file.said.serial <= len(file.records)
-                and other.said.previous != file.said.incarnation
-            ]
-            own = draw.choice(fits or [own])
+        elif kind == 6:
+            own = draw.choice(strays)
         return kind, own
+
+    def _strays(self, which):
+        """Files that end with one of another life, which fits what is before it by its serial alone."""
+        return [
+            [*chain[:k], file.first(count), other]
+            for chain in self.chains[which]
+            for k, file in enumerate(chain)
+            for other in self.written[which]
+            if other.records
+            and 0 < (count := other.said.serial - file.said.serial) <= len(file.records)
+            and file.said.incarnation not in (other.said.previous, other.said.incarnation)
+        ]
 
     def _spoil(self, which):
         """Pages are others: bits of them changed, two swapped, or all of them as they once were."""
         rig, size, kind = self.devices[which].rig, SHAPE.page_bytes, self.draw.randrange(3)
         if kind == 0:
-            for at in self.draw.sample(range(SHAPE.host_bytes), 8):
+            for at in self.draw.sample(range(_PAGES), 8):
                 rig._write(at, _flipped(self.draw, rig._read(at, 1)))
         elif kind == 1:
-            one, other = (size * n for n in self.draw.sample(range(SHAPE.host_bytes // size), 2))
+            one, other = (size * n for n in self.draw.sample(range(SHAPE.host_bins), 2))
             pages = rig._read(one, size), rig._read(other, size)
             rig._write(one, pages[1])
             rig._write(other, pages[0])
@@ -257,7 +326,7 @@ class Hostile:
         writer = self._opened(which, Role.WRITER)
         frames = [writer.ask(Asked.GET, key) for key in range(_KEYS)]
         if draw.random() < 0.4:
-            opening = draw.choice([b"", self.script.openings[-1][2]])
+            opening = draw.choice([b"", *(frame for _, _, frame in self.script.openings[-1:])])
             both.cut(frames, opening, draw.randrange(20, 600))
             self.counts["cut"] += 1
         else:
@@ -265,6 +334,9 @@ class Hostile:
             ended, found = both.rig.run(frames)
             if ended.error is None:
                 assert found == both.golden.carry(frames).answers
+                heard = enumerate(map(writer.hear, found))
+                items = {key: answer.value for key, answer in heard if answer.status == 0}
+                assert items == self.lives[self._own(which)].now
                 return
             assert ended.error == HardwareError(MapError.PAGE_TAG)
             self.counts["page", kind] += 1
@@ -286,7 +358,8 @@ class Hostile:
         for name, serial in (*self.draw.sample(self.receipts, 2), later):
             client = self._opened(which, self.draw.choice(ROLES))
             fits = self._fits(which, name, serial)
-            told = self._ask(which, client, Asked.RECEIPT, serial, receipt_value(SHAPE, name))
+            asked = Asked.RECEIPT, serial, receipt_value(SHAPE, name)
+            [told] = self._ask(which, client, asked)
             assert told.status == (Status.FOUND if fits else Status.MISSING)
             self.counts["restored" if fits else "rolled back"] += 1
 

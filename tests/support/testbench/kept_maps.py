@@ -35,11 +35,11 @@ from .omap import config, unset
 from .quick_products import quick_hardware
 from .session_clients import Client
 
-__all__ = ["SHAPE", "Both", "compiled"]
+__all__ = ["ROOT", "SHAPE", "Both", "compiled"]
 
 SHAPE = config(capacity=12, bins=6, hbm_bins=2, slots=8, request_openers=2, responders=2)
 _HOST, _HBM = FixedLatency(30, 32), FixedLatency(20, 128)
-_ROOT = bytes(range(32))
+ROOT = bytes(range(32))
 _DRAW = random.Random(11)
 _SESSIONS = [
     (slot, role, noise.Keys(b"", _DRAW.randbytes(32), _DRAW.randbytes(32), b""))
@@ -47,8 +47,11 @@ _SESSIONS = [
 ]
 
 
-def compiled(shape: OmapConfig, handshakes: bool = False, note: str = "") -> Library:
-    """Its hardware, with sessions in three slots from power-up on, or none. `note`: what else it is."""
+def compiled(
+    shape: OmapConfig, handshakes: bool = False, note: str = "", optimise: str | None = None
+) -> Library:
+    """Its hardware, with sessions in three slots from power-up on, or none. `note`: what else it is;
+    `optimise`: as of `build`, for runs that are worth it."""
     digest = digest_of_map(shape)
     door = None if handshakes else PresetDoor(_SESSIONS, "derived", digest)
     engine = MapEngine(shape, door=door, digest=digest, state=True)
@@ -64,14 +67,19 @@ def compiled(shape: OmapConfig, handshakes: bool = False, note: str = "") -> Lib
             f"{shape!r} state, {sessions}{note} {generator('penstock.engines.omap')}",
             lambda: to_verilog(Shell(engine, engine.register_map)),
         )
-    return build(filled(text, unset(shape)), ports=ports, register_map=engine.register_map)
+    return build(
+        filled(text, unset(shape)),
+        ports=ports,
+        register_map=engine.register_map,
+        optimise=optimise,
+    )
 
 
 class Both:
     """A device that is powered up, in hardware and golden. All that either does, both must. `preset`: with
     sessions; `pages`: what is written to the host's pages too, and no page has a count twice."""
 
-    def __init__(self, library, seed, shape=SHAPE, root=_ROOT, preset=True, pages=False, hbm=_HBM):
+    def __init__(self, library, seed, shape=SHAPE, root=ROOT, preset=True, pages=False, hbm=_HBM):
         entropy = random.Random(seed).randbytes(32)
         self.config, self.golden = shape, KeptDevice(shape, root, entropy)
         self.frames, self.keys = self.golden.frames, self.golden._keys
@@ -199,13 +207,12 @@ class Both:
     def close(self):
         self.rig.machine.close()
 
-    def move(self, draw):
-        """Other places in the host's memory, and other orders of writing the registers."""
+    def move(self, order, pages):
+        """Other places in the host's memory, and another order of writing the registers."""
         names = list(self.rig.places)
-        draw.shuffle(names)
         self.rig.places = {
-            name: self.config.host_bytes + (n << 17) + 4096 * draw.randrange(8)
-            for n, name in enumerate(names)
+            names[k]: self.config.host_bytes + (n << 17) + 4096 * page
+            for n, (k, page) in enumerate(zip(order, pages, strict=True))
         }
 
     def __enter__(self):
