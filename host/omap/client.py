@@ -7,6 +7,7 @@ import os
 import socket
 import ssl
 import threading
+from collections import OrderedDict
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -110,7 +111,7 @@ class AsyncMap:
         self._name: str | None = None
         #: requests without an answer, their messages, and what waits for them
         self._asked: dict[int, Request] = {}
-        self._unanswered: dict[int, bytes] = {}
+        self._unanswered = OrderedDict[int, bytes]()  # the next one's is looked up for each answer
         self._waiting: dict[int, asyncio.Future[Response]] = {}
         self._writer: asyncio.StreamWriter | None = None
         self._closing: list[asyncio.StreamWriter] = []
@@ -307,7 +308,7 @@ class AsyncMap:
     def _went_on(self, said: Welcome) -> None:
         """Check that the server still has this client's session."""
         if said.code:
-            self._asked, self._unanswered = {}, {}
+            self._asked, self._unanswered = {}, OrderedDict()
             raise SessionMoved(
                 "the server no longer has this client's session: whether operations without an answer "
                 "were carried out is not known; reconnect opens a new one"
@@ -345,11 +346,11 @@ class AsyncMap:
         the next call opens a new one."""
         await self._end("it was closed")
         await self._open()
-        missed, frames = dict(sorted(self._asked.items())), dict(sorted(self._unanswered.items()))
+        missed, frames = dict(sorted(self._asked.items())), dict(self._unanswered)
         try:
             responses = await self._answers(self._sent(frames)) if frames else []
         except MessageChanged:
-            self._asked, self._unanswered = {}, {}  # there will be no other answer
+            self._asked, self._unanswered = {}, OrderedDict()  # there will be no other answer
             raise
         return list(zip(missed.values(), responses, strict=True))
 
@@ -368,7 +369,7 @@ class AsyncMap:
     def _take(self, frame: bytes) -> None:
         answer = self._messages.read_answer(frame)
         number = answer.number
-        if number != min(self._unanswered, default=None):
+        if number != next(iter(self._unanswered), None):
             raise ValueError(
                 f"it answered request {number}, which is not the next one to be answered"
             )

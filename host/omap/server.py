@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import secrets
 import ssl
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -236,7 +236,8 @@ class MapServer:
     ) -> None:
         size = self._messages.request_bytes
         while session.writer is writer:
-            await self._drain(writer)
+            if writer.transport.get_write_buffer_size():
+                await self._drain(writer)
             read = self._messages.read_request(await reader.readexactly(size))
             # a full queue makes the client wait
             await self._queue.put(_Waiting(session, *read, writer))
@@ -336,18 +337,16 @@ class MapServer:
         try:
             answers = await self._ask(frames)
         except ServerFull:
-            for one in fresh:
-                self._send(one.writer, self._messages.refusal(Code.FULL, one.number))
-            return
+            answers = [Header(0, Code.FULL, 0).pack()] * len(fresh)
+        value = 0
         if answers is None:
             assert self._stopped is not None
-            code = int(self._stopped.code)
-            for one in fresh:
-                self._send(one.writer, self._messages.refusal(Code.STOPPED, one.number, code))
-            return
+            value = int(self._stopped.code)
+            answers = [Header(0, Code.STOPPED, 0).pack()] * len(fresh)
+        told = defaultdict[asyncio.StreamWriter, list[bytes]](list)
         for one, answer in zip(fresh, answers, strict=True):
             if code := Header.unpack(answer).code:
-                self._send(one.writer, self._messages.refusal(code, one.number))
+                told[one.writer].append(self._messages.refusal(code, one.number, value))
                 continue
             session, self._clock = one.session, self._clock + 1
             session.next, session.asked = one.number + 1, self._clock
@@ -355,7 +354,9 @@ class MapServer:
             session.answers[one.number] = hashlib.sha256(one.sealed).digest(), sealed
             while len(session.answers) > self._kept:
                 session.answers.popitem(last=False)
-            self._send(one.writer, self._messages.answer(one.number, sealed))
+            told[one.writer].append(self._messages.answer(one.number, sealed))
+        for writer, texts in told.items():  # in one record of TLS
+            self._send(writer, b"".join(texts))
 
     def _again(self, one: _Waiting) -> None:
         """Answer a request that is not the next one: with the answer that it had, if it is the same."""
