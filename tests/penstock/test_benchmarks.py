@@ -31,7 +31,7 @@ def run(script: str, *arguments: str) -> str:
 @pytest.mark.parametrize(
     "script",
     [
-        *("pim_golden", "verilog_time", "postgres_read"),
+        *("pim_core", "pim_golden", "verilog_time", "postgres_read"),
         *(pytest.param(script, marks=pytest.mark.long) for script in ("reproduce", "omap")),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 
 import penstock as ps
 from penstock.dsl.core.load import from_text as parse_kernel
+from penstock.engines.base import Given
 from penstock.models.pim.config import PimConfig
 from penstock.models.pim.device import Step, registers_of
 from penstock.models.pim.operands import shared
@@ -81,6 +82,16 @@ def test_steps_of_a_session_give_the_bits_of_a_run(text):
         again = session.join(state=saved)
         second = session.step({again: {n: x[2:, 0] for n, x in drawn.items()}})
     assert (np.concatenate([first[who], second[again]]) == whole.result["y"][:, 0]).all()
+
+
+def test_random_bits_are_a_part_of_columns_own():
+    """No two pairs of banks, nor two tokens, begin with the same bits."""
+    design = compiled(RETNET, 40, 128, 2, banks=16).compiled
+    assert design.device.stripes == 4
+    workload = design.workload(Given(data="random:rows=3,seed=1"))
+    steps = [step for own in workload._first.steps for step in own if step.seeds is not None]
+    seeds = np.concatenate([step.seeds for step in steps])
+    assert len(np.unique(seeds, axis=0)) == len(seeds) == 3 * 8
 
 
 def test_operands_reach_their_banks():
