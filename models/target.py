@@ -113,7 +113,7 @@ class _Record:
         values = {name: getattr(self, name) for name in hints}
         for name, hint in hints.items():
             if not _is(values[name], hint):
-                self._refuse(name, _TYPES.get(hint) or getattr(hint, "__name__", str(hint)))
+                self._refuse(name, _TYPES.get(hint) or str(getattr(hint, "__name__", hint)))
         for name, value in values.items():
             if may := _limit(value, described[name], values):
                 self._refuse(name, may)

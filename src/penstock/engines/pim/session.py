@@ -480,9 +480,7 @@ def opened(design: Design, stack: Stack, backend: str, options: Mapping[str, Any
     machine, rest, seed = parted(design, backend, options, own, taker)
     saturates = policy_of(Given(options=rest), stack.device.format)
     memory = rest.get("memory")
-    timing = (
-        design.memory if memory is None else timing_of(memory, design.target, design.device.bus)
-    )
+    timing = design.memory if memory is None else timing_of(memory, design.target, stack.device.bus)
     layers = layers_of(stack)
     every = [layer for own in layers for layer in own]
     least = [
