@@ -2,7 +2,6 @@
 
     python benchmarks/rows.py clocks [--rows N]      # seconds
     python benchmarks/rows.py hits [--lookups N]     # minutes
-    python benchmarks/rows.py lrmf [--ratings N]     # minutes: cycles of trainings whose rows lie in memory
     python benchmarks/rows.py zipf [--lookups N]     # a minute: hits and bytes of the hardware's lines, without a profile and with one
     python benchmarks/rows.py options [--bags N]     # minutes: bytes and cycles with --hot and --dedupe
 
@@ -91,36 +90,6 @@ def _zipf(
     shares = np.cumsum(np.arange(1, rows + 1) ** -0.99)
     drawn = np.searchsorted(shares, rng.random(count) * shares[-1])
     return (rng.permutation(rows) if names is None else names)[drawn].astype(np.int32)
-
-
-def lrmf(count: int) -> str:
-    """Cycles of an epoch of factors of rank 10 in float32, batches of 256, on u55c: exact, by the model."""
-    text = (Path(__file__).parents[1] / "examples" / "lrmf.psk").read_text()
-    kernel = from_text(text.replace("batch 16", "batch 256").replace("epochs 20", "epochs 1"))
-    rows = []
-    for users, items, lines in (
-        (6_040, 3_952, 1_024),
-        (6_040, 3_952, 6_040),
-        (1_000_000, 1_000_000, 16_384),
-    ):
-        rng = np.random.default_rng(1)
-        table = {"u": _zipf(rng, users, count), "i": _zipf(rng, items, count)}
-        table["r"] = rng.uniform(-1, 1, count).astype(np.float32)
-        choices = Choices(place=dict.fromkeys("PQ", f"memory:{lines}"))
-        dims = {"m": users, "n": items, "k": 10}
-        design = compile(kernel, "u55c", table, dims=dims, choices=choices)
-        for memory in (None, "hbm2"):
-            run = design.run(table, backend="model", memory=memory)
-            share = run.counters["row_hits"] / run.counters["row_lookups"]
-            moved = f"{run.counters['rows_fetched']:,}"
-            each = run.cycles / count
-            said = [f"{users:,} × {items:,}", f"{lines:,}", memory or "60 cycles latency"]
-            rate = design.compiled.target.clock_mhz / each
-            rows.append([*said, f"{share:.1%}", moved, f"{each:.1f}", f"{rate:.1f}"])
-    return markdown(
-        ["rows", "lines", "memory", "held", "rows fetched", "cycles a rating", "million a second"],
-        rows,
-    )
 
 
 def zipf(count: int) -> str:
@@ -227,15 +196,14 @@ def rest(count: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["clocks", "hits", "lrmf", "zipf", "options", "rest"])
+    parser.add_argument("what", choices=["clocks", "hits", "zipf", "options", "rest"])
     parser.add_argument("--rows", type=int, default=40_000)
     parser.add_argument("--lookups", type=int, default=2_500_000)
-    parser.add_argument("--ratings", type=int, default=1_000_000)
     parser.add_argument("--bags", type=int, default=20_000)
     given = parser.parse_args()
     run = {"clocks": (clocks, given.rows), "hits": (hits, given.lookups)}
-    run |= {"lrmf": (lrmf, given.ratings), "zipf": (zipf, given.lookups)}
-    run |= {"options": (options, given.bags), "rest": (rest, given.rows)}
+    run |= {"zipf": (zipf, given.lookups), "options": (options, given.bags)}
+    run |= {"rest": (rest, given.rows)}
     of, count = run[given.what]
     print(of(count))
 

@@ -315,9 +315,15 @@ def test_boards(part: str, fits: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "stride", "where"), [(300, 5, True), (3_000, 5, True), (3_000, 7, False)]
+    ("rows", "stride", "where", "part"),
+    [
+        (300, 5, True, "u55c"),
+        (3_000, 5, True, "u55c"),
+        (3_000, 7, False, "u55c"),
+        (300, 5, True, "ulx3s-85f-sdram"),
+    ],
 )
-def test_where_models_lie(rows: int, stride: int, where: bool, tmp_path: Path) -> None:
+def test_where_models_lie(rows: int, stride: int, where: bool, part: str, tmp_path: Path) -> None:
     """On the chip models are loaded and written back whole: they lie in memory where this takes longer than fetching what a run asks for."""
     text = "kernel k(a: index[n], x: input, E: model[n, 4])\n  E[a] += x * E[a]\n  batch 4\n"
     (tmp_path / "k.psk").write_text(text)
@@ -325,7 +331,7 @@ def test_where_models_lie(rows: int, stride: int, where: bool, tmp_path: Path) -
     found, lies = {}, {}
     for place in ({}, {"E": "chip"}, {"E": "memory"}):
         more = {"dims": {"n": 1500}, "choices": ps.Choices(place=place)}
-        design = ps.compile(tmp_path / "k.psk", "u55c", table, "fixed:8,8", **more)
+        design = ps.compile(tmp_path / "k.psk", part, table, "fixed:8,8", **more)
         key = place.get("E", "")
         found[key] = design.run(table, backend="model").cycles
         lies[key] = bool(design.compiled.plan.tables)

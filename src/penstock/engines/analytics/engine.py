@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
     from penstock.failures import Failure
     from penstock.host.peers import Peer
+    from penstock.models.analytics.config import AnalyticsPlan
     from penstock.models.heap.schema import Schema
     from penstock.models.numerics.formats import Format
     from penstock.models.target import Target
@@ -84,11 +85,16 @@ class AnalyticsEngine(Engine):
 
         found = self._compiled(kernel, part, given)
         said = found.plan.by_rows and found.refused is None and not found.plan.tables
-        if part.ports < 2 or not said or _placed(given):
+        if (part.ports < 2 and not part.lends) or not said or _placed(given):
             return found
         warned, names = kernel.warnings, [found.plan.buffers[n].name for n in found.plan.models]
         asked = replace(given, options=_in_memory(given, names))
-        best = quicker(found, found.plan, given, lambda: self._compiled(kernel, part, asked))
+
+        def in_memory() -> tuple[AnalyticsDesign, AnalyticsPlan]:
+            other = self._compiled(kernel, part, asked)
+            return other, other.plan
+
+        best = quicker(found, found.plan, given, in_memory)
         kernel.warnings = warned
         return best
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from math import ceil
 from typing import TypeVar
 
 from penstock.assumed import Assumed, assume
@@ -120,40 +121,68 @@ def few_rows(given: Given, schema: Schema, part: Target) -> int | None:
         return None
 
 
-def quicker(design: Made, plan: AnalyticsPlan, given: Given, in_memory: Callable[[], Made]) -> Made:
+def quicker(
+    design: Made,
+    plan: AnalyticsPlan,
+    given: Given,
+    in_memory: Callable[[], tuple[Made, AnalyticsPlan]],
+) -> Made:
     """Return the design of a plan whose models lie on the chip, or the one that `in_memory` makes where that takes fewer cycles.
 
     On the chip all of a model is loaded before a run and written behind it, in memory only the rows that are asked for; so it is tried where this
     may be more than a cycle for each tuple of the run. Where nothing says how many tuples that has, they may be many.
     """
-    table = given.data
+    table, epochs = given.data, plan.epochs
     codes = sum(plan.buffers[n].rows * plan.buffers[n].cols for n in plan.models)
     rows = given.rows or (table.rows if isinstance(table, Table) else 0)
-    if 3 * codes <= rows * plan.epochs or not rows:
+    if 3 * codes <= rows * epochs or not rows:
         return design
-    some = Given(rows=min(rows, _SAMPLE))
-    if isinstance(table, Table):
-        pages = -(-len(table.pages) * _SAMPLE // rows)
-        some = replace(given, data=replace(table, pages=table.pages[:pages]))
     try:
-        other = in_memory()
-        whole = _cycles(design, Given(rows=rows), plan.epochs)
-        once, twice = (_cycles(other, some, epochs) for epochs in (1, 2))
-    except (
-        KernelError,
-        SourceError,
-        RunError,
-    ):  # rows of these models do not lie in memory, or are not there
-        return design
-    share = rows / (some.rows or some.data.rows)
-    return other if (once + (plan.epochs - 1) * (twice - once)) * share < whole else design
+        other, its = in_memory()
+        whole = _cycles(design, plan, Given(rows=rows), epochs)
+        return other if _extended(other, its, given, rows) < whole else design
+    except (KernelError, SourceError, RunError):
+        return design  # rows of these models do not lie in memory, or are not there
 
 
-def _cycles(design: Design, given: Given, epochs: int) -> int:
-    """Return the cycles of so many epochs. Raises RunError for rows that would end the run."""
-    given = replace(given, options={**given.options, "epochs": epochs})
-    found = design.workload(design.opened(given)).model(design.memory)
+def _extended(design: Design, plan: AnalyticsPlan, given: Given, rows: int) -> float:
+    """Return about how many cycles a run takes whose rows lie in memory, from its first tuples: the others take as long as the later half of those."""
+    epochs = plan.epochs
+    if rows <= _SAMPLE:
+        first = _first(given, rows, rows)
+        once, twice = (_cycles(design, plan, first, count) for count in (1, 2))
+        return once + (epochs - 1) * (twice - once)
+    parts = [_first(given, rows, count) for count in (_SAMPLE // 2, _SAMPLE)]
+    less, more = (_cycles(design, plan, part, 1) for part in parts)
+    few, some = (p.data.rows if isinstance(p.data, Table) else p.rows or 0 for p in parts)
+    return more + (more - less) * (rows * epochs - some) / max(some - few, 1)
+
+
+def _first(given: Given, rows: int, count: int) -> Given:
+    """Return what is given for a run, but of about so many of its tuples."""
+    table = given.data
+    if not isinstance(table, Table):
+        return Given(rows=count)
+    pages = max(1, len(table.pages) * count // rows)
+    return replace(given, data=replace(table, pages=table.pages[:pages]))
+
+
+def _cycles(design: Design, plan: AnalyticsPlan, given: Given, epochs: int) -> int:
+    """Return the cycles of so many epochs. Raises RunError for rows that would end the run.
+
+    The model has a port of their own for rows in memory. Where a board has one for all, either waits while the other passes: about as long as what
+    is less takes.
+    """
+    workload = design.workload(
+        design.opened(replace(given, options={**given.options, "epochs": epochs}))
+    )
+    found = workload.model(design.memory)
     if found.error is not None:
         raise RunError(found.error)
     assert found.total is not None
-    return found.total
+    if plan.row_unit is None or design.target.ports > 1:
+        return found.total
+    moved = found.counters["rows_fetched"] + found.counters["rows_written"]
+    rows = moved * max(size for size, _ in plan.row_unit.sizes)
+    pages = epochs * (workload.pages or 0) * plan.page_size
+    return found.total + ceil(min(pages, rows) / design.memory.rate(plan.bus_bytes))
