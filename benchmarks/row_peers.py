@@ -77,9 +77,11 @@ def _run(name: str, batch: int, table: Any, dims: Any, fmt: str | None = None) -
     return design, design.run(table, backend="model")
 
 
-def bounds(count: int) -> str:
+def bounds(count: int, only: str = "") -> str:
     found = []
     for name, batch, rows, values, dims, fmt in CASES:
+        if only not in name:
+            continue
         design, run = _run(name, batch, _table(count, rows, values), dims, fmt)
         plan, each = design.compiled.plan, run.cycles / count
         said = [name, plan.merge_count, "memory" if plan.tables else "chip", f"{each:.1f}"]
@@ -168,7 +170,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=["bounds", "cores"])
     parser.add_argument("--rows", type=int)
+    parser.add_argument("--kernel", default="", help="of the bounds, what is in the example's name")
     given = parser.parse_args()
-    print(
-        bounds(given.rows or 50_000) if given.what == "bounds" else cores(given.rows or 1_000_000)
-    )
+    if given.what == "bounds":
+        print(bounds(given.rows or 50_000, given.kernel))
+    else:
+        print(cores(given.rows or 1_000_000))
