@@ -150,6 +150,8 @@ def drawn(seed: int) -> tuple[dict[str, Any], list[tuple[str, str, Any] | None]]
         else:
             i[row] = int(rng.choice([0, 1, 7]))  # there, but i - 2 is no row of b
             wrong[row] = ("VALUE_INDEX", "", int(i.data[row]) - 2)
+    if all(bag is None for bag in c):  # a column of nothing has no type
+        c[0], wrong[0] = [], None
     return {"c": c, "i": i, "x": rng.integers(-4, 5, rows) / 4}, wrong
 
 

@@ -33,8 +33,8 @@ ROWS = 50_000
 _PAGES, _BATCHES = 12, 6
 #: with fewer pages than so many for each port of the target, a table decides how many ports a plan has
 _FEW = 4
-#: rows for which a plan with rows in memory is run through: at first none of them is held, so that more of them take no longer each
-_SAMPLE = 4_000
+#: lookups for which a plan with rows in memory is run through: at first no row is held, so that more of them take no longer each
+_SAMPLE = 8_000
 
 
 class Measure:
@@ -72,7 +72,7 @@ class Measure:
     def __call__(self, plan: AnalyticsPlan) -> float:
         plan, events = replace(plan, epochs=1, ring=0), self.events(plan)
         if plan.tables:
-            table = assume(self.schema, min(self.rows, _SAMPLE))
+            table = assume(self.schema, min(self.rows, _sample(plan)))
             asked = RowsAsked(drawn_rows(plan, table.rows), [0] * len(plan.tables))
             costs = table.costs(plan.port, plan.walk)
             return model_cycles(plan, costs, self.memory, 1, rows=asked).total / table.rows
@@ -147,15 +147,21 @@ def quicker(
 
 def _extended(design: Design, plan: AnalyticsPlan, given: Given, rows: int) -> float:
     """Return about how many cycles a run takes whose rows lie in memory, from its first tuples: the others take as long as the later half of those."""
-    epochs = plan.epochs
-    if rows <= _SAMPLE:
+    epochs, sample = plan.epochs, _sample(plan)
+    if rows <= sample:
         first = _first(given, rows, rows)
         once, twice = (_cycles(design, plan, first, count) for count in (1, 2))
         return once + (epochs - 1) * (twice - once)
-    parts = [_first(given, rows, count) for count in (_SAMPLE // 2, _SAMPLE)]
+    parts = [_first(given, rows, count) for count in (sample // 2, sample)]
     less, more = (_cycles(design, plan, part, 1) for part in parts)
     few, some = (p.data.rows if isinstance(p.data, Table) else p.rows or 0 for p in parts)
     return more + (more - less) * (rows * epochs - some) / max(some - few, 1)
+
+
+def _sample(plan: AnalyticsPlan) -> int:
+    """Return for how many tuples a plan with rows in memory is run through."""
+    assert plan.row_unit is not None
+    return max(_SAMPLE // len(plan.row_unit.places), 500, 2 * plan.merge_count)
 
 
 def _first(given: Given, rows: int, count: int) -> Given:
