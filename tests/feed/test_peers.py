@@ -77,7 +77,9 @@ def test_joules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = host._rapl
     monkeypatch.setattr(host, "_rapl", lambda: read(tmp_path))
     (found,) = measure(Peer("C", 1, list, run), [1], best_of=3)
-    assert joules(replace(found, watts=65)) == host.Joules(pytest.approx(0.3), "RAPL, the whole package")
+    assert joules(replace(found, watts=65)) == host.Joules(
+        pytest.approx(0.3), "RAPL, the whole package"
+    )
     (zone / "energy_uj").unlink()
     assert read(tmp_path) is None and read(tmp_path / "none") is None
 

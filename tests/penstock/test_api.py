@@ -59,7 +59,11 @@ MAP = ps.ObliviousMap(value=ps.bytes(8), capacity=1000, name="m")
         ("closed_form", {"limbs": 1.5}, "limbs: it must be a whole number from 1 to 3, not 1.5"),
         ("closed_form", {"limbs": 4}, "limbs: it must be a whole number from 1 to 3, not 4"),
         ("retnet", {"batch": 0}, "batch: it must be a whole number from 1 to 65,536, not 0"),
-        ("retnet", {"schedule": "thirds"}, "schedule must be one of together, halves, quarters, not 'thirds'"),
+        (
+            "retnet",
+            {"schedule": "thirds"},
+            "schedule must be one of together, halves, quarters, not 'thirds'",
+        ),
         ("", {"share": 2}, "share: it must be a number, 0<=x<1, not 2"),
     ],
 )

@@ -61,7 +61,10 @@ DEPENDENT = {
         "column c is equal to 2 × a − 3 × b + 5 in all 250 rows",
     ),
     "same": ({"c": table(5)["a"]}, "column c is equal to 1 × a in all 250 rows"),
-    "scaled": ({"c": 1e-7 * table(5)["b"]}, "column c is equal, as far as float64 tells, to 1e-07 × b in all 250 rows"),
+    "scaled": (
+        {"c": 1e-7 * table(5)["b"]},
+        "column c is equal, as far as float64 tells, to 1e-07 × b in all 250 rows",
+    ),
 }
 
 

@@ -52,9 +52,7 @@ def test_every_backend_agrees(small: ps.Design) -> None:
     golden = small.run(table())
     assert golden.codes is not None and golden.epochs == 2
     family = {"netlist": {"family": "ice40"}}  # Yosys takes a fifth of the time that an ECP5 takes
-    runs = {
-        backend: small.run(table(), backend, **family.get(backend, {})) for backend in BACKENDS
-    }
+    runs = {backend: small.run(table(), backend, **family.get(backend, {})) for backend in BACKENDS}
     for backend, run in runs.items():
         assert run.backend == backend and run.errors == ()
         if backend in MACHINES:

@@ -88,7 +88,9 @@ _DRAWN: dict[str, tuple[str, str, dict[str, str]]] = {
     ),
 }
 #: what a user may ask for that there is not, whatever the part holds
-_OTHERWISE = set("E428 E445 E454 E455 E464 E471 E491 E505 E604 E605 E606 E608 E609 E701 E704".split())
+_OTHERWISE = set(
+    "E428 E445 E454 E455 E464 E471 E491 E505 E604 E605 E606 E608 E609 E701 E704".split()
+)
 
 
 def _machine(draw: random.Random, folder: Path) -> str:

@@ -1,18 +1,34 @@
 """What synthesis makes of an ULX3S with SDRAM, as a device for `sim.board`: look-up tables, flip-flops, block RAMs and pads in place of the RTL.
 
 The clock comes straight from its pin: the PLL's two outputs are one clock, so that what the chip gives is there at the edge behind its own.
+
+    python tests/support/testbench/sdram_board.py OUT [RATINGS]     # ten minutes
+
+trains what `penstock build examples/lrmf.psk --board ulx3s-85f-sdram … --out OUT` placed, its netlist, on drawn ratings, and compares with golden.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import sys
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+import penstock as ps
+from penstock.boards.catalogue import boards
 from penstock.boards.flow import NAME
+from penstock.host.device import Device
+from penstock.host.device.opening import serial_device
 from penstock.models.memory.sdram import Chip
 from penstock.models.target import Target
+from penstock.sim.board import Board, build
 from penstock.sim.netlist.cells import LINT, _without, cell_models
+from penstock.sim.serial import SerialServer
 
-__all__ = ["device_of_netlist"]
+__all__ = ["Sparse", "device_of_netlist"]
 
 _SWITCHES = "PLLRST_ENA INTFB_WAKE STDBY_ENABLE DPHASE_SOURCE OUTDIVIDER_MUXA OUTDIVIDER_MUXB FEEDBK_PATH CLKOP_ENABLE CLKOS_ENABLE"
 _NUMBERS = (
@@ -71,3 +87,61 @@ endmodule
         top = top.replace(f"__{name}__io({name})", f"__{name}__io({inside})")
     cells = _without(cell_models(board.family), {"TRELLIS_IO", "EHXPLLL"})
     return "\n".join([LINT, top, inner, _CELLS, cells])
+
+
+class Sparse:
+    """A device of whose tables, written first with all their rows, only those that are asked for pass the wire, both ways."""
+
+    def __init__(self, device: Device, rows: int, asked: list[np.ndarray]) -> None:
+        self.device, self.rows = device, rows
+        self.asked = [np.unique(those).tolist() for those in asked]
+        self.tables: dict[int, tuple[bytes, list[int]]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.device, name)
+
+    def write(self, at: int, data: Any) -> None:
+        content = np.ascontiguousarray(data).tobytes()
+        if len(content) < 8 * self.rows:
+            self.device.write(at, content)
+            return
+        asked, size = self.asked[len(self.tables)], len(content) // self.rows
+        self.tables[at] = content, asked
+        for row in asked:
+            self.device.write(at + row * size, content[row * size :][:size])
+
+    def read(self, at: int, length: int) -> bytes:
+        if at not in self.tables:
+            return self.device.read(at, length)
+        (content, asked), size = self.tables[at], length // self.rows
+        found = bytearray(content)
+        for row in asked:
+            found[row * size : (row + 1) * size] = self.device.read(at + row * size, size)
+        return bytes(found)
+
+
+def main(folder: Path, count: int) -> None:
+    design, board, rng = ps.load(folder), boards()["ulx3s-85f-sdram"], np.random.default_rng(30)
+    rows = design.compiled.plan.tables[0].rows
+    drawn = {name: (rng.zipf(1.3, count) % rows).astype(np.int32) for name in "ui"}
+    table = {"r": rng.uniform(-1, 1, count).astype(np.float32), **drawn}
+    built = json.loads((folder / "manifest.json").read_text())["board"]
+    golden, clock = design.run(table), round(built["clock_mhz"] * 1e6)
+    library = build(device_of_netlist((folder / "netlist.v").read_text(), board))
+    divisor = clock // built["baud"]
+    with (
+        Board(library, divisor, sdram=(board.sdram, clock)) as chip,
+        SerialServer(chip) as server,
+    ):
+        registers = design.compiled.registers
+        device: Any = serial_device(server.path, timeout=300.0, register_map=registers)
+        run = design.run(
+            table, backend="board", device=Sparse(device, rows, [drawn["u"], drawn["i"]])
+        )
+    print(run.counters, *run.errors)
+    for name, codes in golden.codes.items():
+        print(name, "equal" if np.array_equal(run.codes[name], codes) else "not equal")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 240)
