@@ -12,7 +12,6 @@ from ...models.pim import rate
 from ...models.pim.config import COLUMNS, PimConfig
 from ...models.pim.device import REGISTERS
 from ...models.pim.program import MODES
-from ...models.pim.timing import ITERATION
 from ..arith.pipeline import Pipeline
 from .float16 import Float16Lane, Float16Results, normalised
 from .mx import MX8, MxLane, MxResults, floored
@@ -51,13 +50,8 @@ class Pair(wiring.Component):
     def __init__(self, config: PimConfig) -> None:
         self.config = config
         self.results: Any = MxResults if config.format == "mx8" else Float16Results
-        interval = config.interval
-        if interval < (1 if config.fast else ITERATION[config.format]):
-            raise ValueError(f"{config.format} units need more than {interval} cycles an iteration")
-        if max(config.timing.tRTP, config.timing.tWR) < config.last:
-            raise ValueError(
-                f"{config.timing.name}: results are there {config.last + 1} cycles after the last COMP"
-            )
+        if config.too_fast:
+            raise ValueError(config.too_fast)
         super().__init__(
             {
                 "tick": In(1),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from .timing import FAST, LAST, LATER, ON_CHIP, PIMBA, PimTiming
+from .timing import FAST, ITERATION, LAST, LATER, ON_CHIP, PIMBA, PimTiming
 
 __all__ = ["COLUMNS", "TILE", "Design", "PimConfig"]
 
@@ -152,6 +152,20 @@ class PimConfig:
     def last(self) -> int:
         """Cycles from the last slot to its result, at least."""
         return FAST if self.fast else LAST
+
+    @property
+    def too_fast(self) -> str:
+        """In words, which time of the banks is shorter than what units need; nothing where none is."""
+        least = 1 if self.fast else ITERATION[self.format]
+        close = max(self.timing.tRTP, self.timing.tWR)
+        if self.interval < least:
+            return f"an iteration takes {least} cycles, column commands come every {self.interval} (tCCD)"
+        if close < self.last:
+            return (
+                f"a result is ready {self.last} cycles after the last iteration, and rows close "
+                f"{close} cycles after it (the longer of tWR and tRTP)"
+            )
+        return ""
 
     @property
     def transfer(self) -> int:

@@ -43,7 +43,7 @@ def resources_of(config: PimConfig, part: Target) -> Resources:
             strict=True,
         )
     )
-    if config.fast:  # a multiplier for each product; look-up tables are counted as of units that share one
+    if config.fast:  # a multiplier for each product; look-up tables as of units that share one
         dsp *= 3
     held = list(memories(config))
     around = SHELL

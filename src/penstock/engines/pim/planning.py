@@ -11,7 +11,7 @@ from penstock.engines.base import Given
 from penstock.models.pim.config import Design, PimConfig
 from penstock.models.pim.layout import Layout
 from penstock.models.pim.resources import resources_of
-from penstock.models.pim.timing import ITERATION, NAMES, ON_CHIP, timing_named
+from penstock.models.pim.timing import NAMES, ON_CHIP, timing_named
 from penstock.models.resources import AIM
 from penstock.models.target import Target
 
@@ -96,11 +96,11 @@ def _check_pace(config: PimConfig) -> None:
     if config.timing.name == ON_CHIP and config.refresh != "none":
         what = "block RAM is not refreshed"
         raise error("E464", what, Span.whole("--refresh"), hint="leave --refresh out")
-    if found := _too_fast(config):
+    if found := config.too_fast:
         fitting = [
             name
             for name in NAMES
-            if not _too_fast(replace(config, timing=timing_named(name, config.format)))
+            if not replace(config, timing=timing_named(name, config.format)).too_fast
         ]
         raise error(
             "E464",
@@ -136,20 +136,6 @@ def _softened(config: PimConfig, scores: Sequence[Layout]) -> PimConfig:
             hint="take fewer heads or requests",
         )
     return replace(made, soft_items=items)
-
-
-def _too_fast(config: PimConfig) -> str:
-    """Return in words which time of a DRAM is shorter than what units need, nothing where none is."""
-    timing, last = config.timing, config.last
-    least = 1 if config.fast else ITERATION[config.format]
-    if config.interval < least:
-        return f"an iteration takes {least} cycles, column commands come every {config.interval} (tCCD)"
-    if max(timing.tRTP, timing.tWR) < last:
-        return (
-            f"a result is ready {last} cycles after the last iteration, and rows close "
-            f"{max(timing.tRTP, timing.tWR)} cycles after it (the longer of tWR and tRTP)"
-        )
-    return ""
 
 
 def _chosen(
