@@ -15,6 +15,7 @@ from ..core.dims import Dim, show
 from ..dialect import function
 from .products import HostNodes, spoken
 from .recurrent import HostNode, Pass, Recurrent
+from .walk import reached
 
 __all__ = ["SCORES", "WEIGHTS", "append", "matched", "softmax"]
 
@@ -109,13 +110,7 @@ class _Matcher:
 
     def _reached(self, output: int, nodes: Sequence[Any] | None = None) -> list[int]:
         """Return the nodes that one is made of, with it."""
-        todo, seen = [output], set[int]()
-        while todo:
-            number = todo.pop()
-            if number not in seen:
-                seen.add(number)
-                todo += (nodes or self.nodes)[number].inputs
-        return sorted(seen)
+        return sorted(reached([output], (nodes or self.nodes).__getitem__))
 
     def _only(self, output: int, op: str) -> int:
         """Return the only node of an operation that an output is made of."""

@@ -12,6 +12,7 @@ from ..core.builder import GraphBuilder
 from ..core.dims import Dim
 from .products import ONE, HostNodes, Product, spoken
 from .recurrent import HostNode, Pass, Recurrent
+from .walk import in_turn, reached
 
 if TYPE_CHECKING:
     from .kernel import Recurrence
@@ -113,31 +114,13 @@ class _Matcher:
 
     def _reached(self, wanted: Iterable[int]) -> set[int]:
         """Return the nodes that some are made of, with them."""
-        todo, seen = list(wanted), set[int]()
-        while todo:
-            number = todo.pop()
-            if number not in seen:
-                seen.add(number)
-                todo += self._node(number).inputs
-        return seen
-
-    def _node(self, number: int) -> Any:
-        """Return a node of the kernel, or of the host's beside it."""
-        count = len(self.nodes)
-        return self.nodes[number] if number < count else self.host.extra[number - count]
+        return reached(wanted, self.host.node)
 
     # -- what the host makes of results
 
     def _made_of(self, number: int) -> frozenset[str]:
         """Return the results that a node is made of, and the states of the host."""
-        todo = [number]
-        while todo:
-            n = todo[-1]
-            node = self._node(n)
-            if missing := [i for i in node.inputs if i not in self._from]:
-                todo += missing
-                continue
-            todo.pop()
+        for n, node in in_turn(number, self.host.node, self._from):
             own = frozenset({node.attrs["name"]} if node.op in ("unit", "state") else ())
             self._from[n] = own.union(*(self._from[i] for i in node.inputs))
         return self._from[number]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core import operations
 from .recurrent import HostNode
+from .walk import in_turn
 
 __all__ = ["ONE", "HostNodes", "Product", "spoken"]
 
@@ -45,7 +46,8 @@ class HostNodes:
     def __init__(self, nodes: Sequence[Any]) -> None:
         self.nodes = nodes
         self.extra: list[HostNode] = []
-        self._places: dict[Any, int] = {}
+        self._places: dict[int, int] = {}
+        self._first: dict[Any, int] = {}
 
     def new(self, op: str, inputs: tuple[int, ...], attrs: Mapping[str, Any]) -> int:
         """Add an operation for the host; return its number."""
@@ -78,20 +80,18 @@ class HostNodes:
 
     def _place(self, number: int) -> int:
         """Return a number that nodes have in common which are the same."""
-        count = len(self.nodes)
-        todo, done = [number], self._places
-        while todo:
-            n = todo[-1]
-            node = self.nodes[n] if n < count else self.extra[n - count]
-            if missing := [i for i in node.inputs if ("node", i) not in done]:
-                todo += missing
-                continue
-            todo.pop()
+        done = self._places
+        for n, node in in_turn(number, self.node, done):
             values = ((k, np.asarray(v)) for k, v in sorted(node.attrs.items()))
             attrs = tuple((k, v.shape, v.dtype.str, v.tobytes()) for k, v in values)
-            inputs = tuple(done["node", i] for i in node.inputs)
-            done["node", n] = done.setdefault((node.op, inputs, attrs), n)
-        return done["node", number]
+            inputs = tuple(done[i] for i in node.inputs)
+            done[n] = self._first.setdefault((node.op, inputs, attrs), n)
+        return done[number]
+
+    def node(self, number: int) -> Any:
+        """Return a node of the kernel, or of the host's beside it."""
+        count = len(self.nodes)
+        return self.nodes[number] if number < count else self.extra[number - count]
 
     # -- outer products
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.operations import apply
+from .walk import in_turn, reached
 
 __all__ = ["HostNode", "Pass", "Recurrent"]
 
@@ -116,13 +117,9 @@ class Recurrent:
     def of_cache(self) -> frozenset[str]:
         """The parameters that query heads of a group share: caches, and the inputs of which their rows are made."""
         rows = [one.k for one in self.passes if self.mode != "update" and one.k is not None]
-        todo, found = list(rows), set[str]() if self.mode == "update" else set(self.states)
-        while todo:
-            node = self.nodes[todo.pop()]
-            todo += node.inputs
-            if node.op == "input":
-                found.add(str(node.attrs["name"]))
-        return frozenset(found)
+        nodes = [self.nodes[n] for n in reached(rows, self.nodes.__getitem__)]
+        found = {str(node.attrs["name"]) for node in nodes if node.op == "input"}
+        return frozenset(found if self.mode == "update" else found.union(self.states))
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -188,18 +185,7 @@ class Recurrent:
         """Return a node's values: `values` has those of inputs, of the host's states and of results by name, with an axis of
         heads and tokens in front; so has what is returned."""
         done: dict[int, tuple[np.ndarray, bool]] = {}
-        todo = [wanted]
-        while todo:
-            number = todo[-1]
-            node = self.nodes[number]
-            if number in done:
-                todo.pop()
-                continue
-            missing = [n for n in node.inputs if n not in done]
-            if missing:
-                todo += missing
-                continue
-            todo.pop()
+        for number, node in in_turn(wanted, self.nodes.__getitem__, done):
             if node.op == "const":
                 done[number] = np.asarray(node.attrs["value"], dtype=np.float64), False
             elif node.op in ("input", "unit", "state"):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from penstock.dsl.core.operations import apply
 from penstock.dsl.pim.recurrent import Recurrent
+from penstock.dsl.pim.walk import in_turn
 
 __all__ = ["Span", "Spans"]
 
@@ -52,18 +53,9 @@ class Spans:
 
     def of(self, wanted: int) -> Span:
         """Return a node."""
-        todo = [wanted]
-        while todo:
-            number = todo[-1]
-            node = self.recurrent.nodes[number]
-            if number in self._made:
-                todo.pop()
-            elif missing := [n for n in node.inputs if n not in self._made]:
-                todo += missing
-            else:
-                todo.pop()
-                with np.errstate(all="ignore"):
-                    self._made[number] = self._node(node)
+        with np.errstate(all="ignore"):
+            for number, node in in_turn(wanted, self.recurrent.nodes.__getitem__, self._made):
+                self._made[number] = self._node(node)
         return self._made[wanted]
 
     def _node(self, node: Any) -> Span:
