@@ -285,9 +285,10 @@ def test_blocks_of_an_ultrascale_part(tmp_path: Path) -> None:
     assert luts == 4 * sum(found.cells for found in mapped)
 
 
-def test_blocks_of_a_whole_design(tmp_path: Path) -> None:
-    """Eleven more, and look-up tables: `benchmarks/ultrascale.py`."""
-    design = ultrascale.DESIGNS["linear, 64"]()
+@pytest.mark.parametrize("name", ultrascale.SMALL)
+def test_blocks_of_a_whole_design(name: str, tmp_path: Path) -> None:
+    """More of them, and look-up tables: `benchmarks/ultrascale.py`."""
+    design = ultrascale.SMALL[name]()
     need, found = design.resources, ultrascale.synthesised(design, tmp_path, mapped=False)
     assert (need.dsp, need.bram, need.uram) == (found.dsp, found.bram, found.uram)
 

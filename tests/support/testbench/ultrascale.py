@@ -21,7 +21,7 @@ from penstock.models.resources import Resources
 from testbench.memories import emptied
 from testbench.yosys import yosys
 
-__all__ = ["DESIGNS", "LUT_RAM", "SYNTH", "synthesised"]
+__all__ = ["DESIGNS", "LUT_RAM", "SMALL", "SYNTH", "synthesised"]
 
 SYNTH = "synth_xilinx -family xcup -uram -noiopad"
 #: look-up tables of AMD's LUT RAM
@@ -60,8 +60,8 @@ def _keys(**options: Any) -> Design:
     return replace(design, plan=replace(design.plan, **{**sizes, **options}))
 
 
-def _steps(number: str, rows: int) -> Design:
-    sizes = {"k": 64, "v": 64}
+def _steps(number: str, rows: int, size: int = 64) -> Design:
+    sizes = {"k": size, "v": size}
     kernel = load_kernel(_EXAMPLES / "retnet.py")
     made = compile(kernel, "u55c", None, number, dims=sizes, heads=1, banks=2)
     return replace(made, device=replace(made.device, rows=rows))
@@ -88,13 +88,19 @@ DESIGNS: dict[str, Callable[[], Design]] = {
     "map of 2^10": lambda: _map(1 << 10),
     "map of 2^16": lambda: _map(1 << 16),
 }
+#: of three engines, for tests
+SMALL: dict[str, Callable[[], Design]] = {
+    "linear, 64": DESIGNS["linear, 64"],
+    "retnet, 32": lambda: _steps("float16", 4, 32),
+    "1 column": lambda: _columns(1, 1, products=1),
+}
 
 
 def synthesised(
     design: Design, folder: Path, *, mapped: bool = True, apart: bool = False
 ) -> Resources:
-    """Return what a design takes by Yosys; unless `mapped`, which takes three times as long, nothing but its blocks. `apart`: what is in the device, and
-    in its engine, each by itself, as a map as a whole takes hours.
+    """Return what a design takes by Yosys; unless `mapped`, which takes five times as long, nothing but its blocks, with modules that repeat done once.
+    `apart`: what is in the device, and in its engine, each by itself, as a map as a whole takes hours.
 
     Yosys takes a time that grows with the square of a memory's initial content: zeros are left out.
     """
@@ -102,12 +108,13 @@ def synthesised(
     (folder / "design.v").write_text(text)
     cells = Counter[str]()
     for top, boxes, times in _apart(text) if apart else [("penstock", [], 1)]:
-        steps = "" if mapped else " -run begin:map_ffram"
+        steps = "-flatten" if mapped else "-run begin:map_ffram"
         script = "".join(f"blackbox {box}; " for box in boxes)
-        script += f"hierarchy -top {top}; {SYNTH} -flatten -top {top}{steps}"
+        script += f"hierarchy -top {top}; {SYNTH} -top {top} {steps}"
         yosys(f"read_verilog design.v; {script}; tee -q -o stat.json stat -json", folder)
         stat = json.loads((folder / "stat.json").read_text())
-        for cell, count in stat["modules"][f"\\{top}"]["num_cells_by_type"].items():
+        found = stat["modules"][f"\\{top}"] if mapped else stat["design"]
+        for cell, count in found["num_cells_by_type"].items():
             cells[cell] += times * count
     luts = sum(n * (_LUTS.get(c, 0) + bool(re.fullmatch(r"LUT\d", c))) for c, n in cells.items())
     halves = cells["RAMB18E2"] + 2 * cells["RAMB36E2"]
