@@ -90,9 +90,9 @@ class Recorded:
 class Line:
     """Arrivals over a line that brings a page in `interval` cycles, one after the other, and waits while the ring is full.
 
-    It begins with a page `way` cycles after its slot is free. Pages come in cycles that are `phase` modulo `turn`, so that the lines of several ports
-    do not raise their registers at once. `total`: pages over all epochs. `times`: when those came that were asked for. As a host keeps no such time,
-    cycles of a line are an estimate of a board's; a simulation keeps it (`sim.machine.Feed`).
+    It begins with a page `way` cycles after its slot is free, with the first one in cycle `begins`. Pages come in cycles that are `phase` modulo
+    `turn`, so that the lines of several ports do not raise their registers at once. `total`: pages over all epochs. `times`: when those came that were asked
+    for. As a host keeps no such time, cycles of a line are an estimate of a board's; a simulation keeps it (`sim.machine.Feed`).
     """
 
     slots: int
@@ -101,6 +101,7 @@ class Line:
     way: int = 4
     phase: int = 0
     turn: int = 4
+    begins: int = 0
     times: list[int] = field(default_factory=list)
     _free: dict[int, int] = field(default_factory=dict)
 
@@ -113,7 +114,7 @@ class Line:
             return NEVER
         while len(self.times) <= page:
             free = self._free.pop(len(self.times) - self.slots, 0)
-            due = max(self.times[-1] if self.times else 0, free) + self.interval
+            due = max(self.times[-1] if self.times else self.begins, free) + self.interval
             self.times.append(due + (self.phase - due) % self.turn)
         return self.times[page]
 

@@ -211,11 +211,12 @@ class Board(_Clocked):
         """Bytes of this machine's memory that the chip's content takes."""
         return int(self._api.penstock_board_held(self._handle))
 
-    def exchange(self, data: bytes) -> bytes:
+    def exchange(self, data: bytes, cycles: int = _PIECE) -> bytes:
+        """Give the device bytes, let so many cycles pass, and return what it has sent in them."""
         if data:
             self._api.penstock_board_send(self._handle, data, len(data))
             self._last = self.cycle
-        count = self._api.penstock_board_run(self._handle, _PIECE, self._room, len(self._room))
+        count = self._api.penstock_board_run(self._handle, cycles, self._room, len(self._room))
         if count:
             self._last = self.cycle
         if broken := self._api.penstock_board_broken(self._handle):

@@ -45,9 +45,11 @@ __all__ = [
     "WINDOW",
     "Answer",
     "Envelope",
+    "beginning",
     "decode_answer",
     "encode",
     "follows",
+    "piece_cycles",
     "push_cycles",
     "write_cycles",
 ]
@@ -134,9 +136,13 @@ _EACH, _PIECE, _WORD = 24, 17, 7
 def write_cycles(size: int, bus_bytes: int, peer: int = PEER) -> int:
     """Return in how many cycles a device (`hdl.link`) does a write of `size` bytes, from an aligned address on, to memory of its own part: from one
     datagram to the next, while others wait. `peer`: bytes before each datagram. Slower memory takes longer."""
-    pieces = [min(MAXIMUM, size - k) for k in range(0, size, MAXIMUM)]
-    words = sum(-(-piece // bus_bytes) for piece in pieces)
-    return peer + _EACH + size + _PIECE * len(pieces) + _WORD * words
+    pieces = (min(MAXIMUM, size - k) for k in range(0, size, MAXIMUM))
+    return peer + _EACH + size + sum(piece_cycles(piece, bus_bytes) for piece in pieces)
+
+
+def piece_cycles(size: int, bus_bytes: int) -> int:
+    """Return in how many cycles a device writes at most `MAXIMUM` bytes that it has to memory of its own part."""
+    return _PIECE + _WORD * -(-size // bus_bytes)
 
 
 #: cycles of a push of a piece beyond those of a write, of a page that is whole, of a look at the counter and an answer, without the peer before it
@@ -149,6 +155,18 @@ def push_cycles(page: int, bus_bytes: int, peer: int = PEER) -> Fraction:
     held = BUFFER // (_REQUEST.size + PIECE)
     each = write_cycles(PIECE, bus_bytes, peer) + _JUDGED + Fraction(_ANSWERED + peer, held)
     return page // PIECE * each + _WHOLE
+
+
+def beginning(ports: int, peer: int = PEER) -> tuple[list[int], int]:
+    """Return the datagrams that follow each other from a run's start until a first piece of a page is in the device, by their bytes, and the cycles that the
+    device takes for them: its answer to the start; of each port how its stream begins, and a look at its counter of 64 bits, each with an answer; the piece,
+    which it has whole before it looks at it."""
+    asked, told, piece = (
+        size + CRC_BYTES for size in (_REQUEST.size, _ANSWER.size, _REQUEST.size + PIECE)
+    )
+    each = [asked, told, asked, told + 8]
+    datagrams = [told, *each * ports, piece]
+    return datagrams, sum(datagrams) + len(datagrams) * peer + 2 * ports * _EACH
 
 
 def follows(sequence: int, other: int) -> int:

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from .envelope import LONGEST, push_cycles, write_cycles
+from .envelope import LONGEST, beginning, piece_cycles, push_cycles, write_cycles
 from .frames import MAXIMUM, Request, Response, Space
 from .timing import BYTE_BITS
 
 __all__ = ["KINDS", "Link", "parse_link", "stated", "wire_bytes"]
 
+#: bytes around a datagram on the line: of IP and UDP; preamble, header, FCS and gap
+_AROUND = 28 + 38
 #: registers that `host.device` writes and reads about a run, each after the answer to the one before: addresses and sizes, start, end, cycles, counters
 _REGISTERS = 20
 
@@ -26,7 +28,8 @@ _REGISTERS = 20
 class Link:
     """A way for bytes. `rate`: bytes a second on the line; `latency`: seconds until the first byte of
     a burst; `payload` of `frame` bytes on the line are the user's; `registers`: seconds of those that
-    begin and end a run; `takes`: bytes a second that the device's end takes, None where it is as fast
+    begin and end a run; `turns`: seconds in which nothing of a page is on the line, of each half of a
+    ring that is filled; `takes`: bytes a second that the device's end takes, None where it is as fast
     as the line; `source`: where the figures come from."""
 
     kind: str
@@ -36,6 +39,7 @@ class Link:
     frame: int = 1
     source: str = ""
     registers: Fraction = Fraction(0)
+    turns: Fraction = Fraction(0)
     takes: Fraction | None = None
 
     def __post_init__(self) -> None:
@@ -58,11 +62,29 @@ class Link:
             return self
         return replace(self, takes=clock_hz * Fraction(LONGEST, write_cycles(LONGEST, bus_bytes)))
 
-    def pushing(self, page: int, clock_hz: Fraction | int, bus_bytes: int) -> Link:
-        """Return the link by which pages of `page` bytes come into a ring during a run (`models.ring`)."""
+    def pushing(self, page: int, clock_hz: Fraction | int, bus_bytes: int, slots: int) -> Link:
+        """Return the link by which pages of `page` bytes come into a ring of so many slots during a run (`models.ring`).
+
+        Over a UART the host fills half of the ring, then waits until the last frame is in memory and answered (`turns`).
+        """
+        if self.kind == "uart":
+            half = -(-slots // 2) * page
+            waits = self.turns + Fraction(piece_cycles(MAXIMUM, bus_bytes)) / clock_hz
+            return replace(self, takes=half / (half / self.bytes_per_s + waits))
         if self.kind != "udp":
             return self
         return replace(self, takes=clock_hz * page / push_cycles(page, bus_bytes))
+
+    def begins(self, clock_hz: Fraction | int, ports: int) -> Fraction:
+        """Return the cycles of a run before a device begins to put the first page into a ring.
+
+        Over a UART the answer to the start takes the place of the last answer, which no page waits for.
+        """
+        if self.kind != "udp":
+            return Fraction(0)
+        datagrams, cycles = beginning(ports)
+        line = Fraction(sum(datagrams) + len(datagrams) * _AROUND) / self.rate
+        return (line + len(datagrams) * self.latency) * clock_hz + cycles
 
     def seconds(self, count: Fraction | int, bursts: int = 1) -> Fraction:
         """Return how long so many of the user's bytes take, in so many bursts."""
@@ -80,15 +102,18 @@ def wire_bytes(data: bytes) -> int:
 def _uart(baud: Fraction = Fraction(1_000_000)) -> Link:
     # of bytes at random two in 256 are stuffed; `wire_bytes` has what given ones take
     bare, rate = wire_bytes(bytes(MAXIMUM)) - 2, baud / BYTE_BITS
-    asked = Request(0, Space.REGISTERS, 0, data=bytes(4))
-    each = len(asked.encode()) + len(Response(0, asked.kind, b"", 0).encode())
+    written, read = Request(0, Space.REGISTERS, 0, data=bytes(4)), Request(0, Space.REGISTERS, 0, 8)
+    done = len(Response(0, written.kind, b"", 0).encode())
+    each = len(written.encode()) + done
+    looked = len(read.encode()) + len(Response(0, read.kind, bytes(8), 0).encode())
     frame = bare * 129 + 2 * 128
-    registers = _REGISTERS * each / rate
-    return Link("uart", rate, Fraction(0), MAXIMUM * 128, frame, "frames", registers)
+    # the answer to the last frame, the register that says what is there, a look at the counter
+    counts = {"registers": _REGISTERS * each / rate, "turns": (done + each + looked) / rate}
+    return Link("uart", rate, Fraction(0), MAXIMUM * 128, frame, "frames", **counts)
 
 
 def _udp(gbps: Fraction = Fraction(1), latency: Fraction = Fraction(0)) -> Link:
-    return Link("udp", gbps * 10**9 / 8, latency, 1024, 1024 + 24 + 28 + 38, "frames")
+    return Link("udp", gbps * 10**9 / 8, latency, 1024, 1024 + 24 + _AROUND, "frames")
 
 
 def _xdma(gbps: Fraction = Fraction(96), latency: Fraction = Fraction("1.26e-6")) -> Link:

@@ -46,10 +46,10 @@ struct Change { uint64_t cycle, address; uint32_t space; std::vector<uint8_t> by
 
 // Pages that come into a ring during a run: twin of models/ring.py's Line. Cycles are the run's.
 struct Feed {
-    uint64_t base, page, slots, count, total, interval, way, phase, turn;
+    uint64_t base, page, slots, count, total, interval, way, phase, turn, last;  // `last`: when the latest page came; at first, when the line begins
     uint32_t reg;
     const uint8_t* pages;
-    uint64_t last = 0, read = 0;                 // when the latest page came; bytes that were read
+    uint64_t read = 0;                           // bytes that were read
     bool coming = false;
     std::vector<uint64_t> times = {}, done = {};
 
@@ -560,7 +560,7 @@ API void penstock_change(void* s, uint32_t space, uint64_t cycle, uint64_t addre
     std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.cycle > b.cycle; });
 }
 API void penstock_feed(void* s, const uint64_t* n, uint32_t reg, const uint8_t* pages) {
-    self(s).shared.feeds.push_back({n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], reg, pages});
+    self(s).shared.feeds.push_back({n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], reg, pages});
 }
 API uint64_t penstock_arrivals(void* s, uint64_t* out, uint64_t room) {
     const auto& times = self(s).arrivals;

@@ -134,7 +134,7 @@ class Session(Closing):
         line, pages = feed.line, feed.pages
         bytes_ = pages.shape[1]
         place = [feed.at, bytes_, line.slots, len(pages), line.total]
-        place += [line.interval, line.way, line.phase, line.turn]
+        place += [line.interval, line.way, line.phase, line.turn, line.begins]
         numbers = (_U64 * len(place))(*place)
         register = self.register_map[feed.ring.ready].offset
         self._fed.append(pages)

@@ -40,13 +40,14 @@ def lines(
     if not slots:
         return []
     link = link_of(target, link_text)
-    clock_hz, page = round(target.clock.mhz * 10**6), Fraction(0)
+    clock_hz, page, begins = round(target.clock.mhz * 10**6), Fraction(0), 0
     if link is not None:
-        rate = link.pushing(page_size, clock_hz, target.bus_bytes).bytes_per_s
-        page = page_size / rate * clock_hz
+        rate = link.pushing(page_size, clock_hz, target.bus_bytes, slots).bytes_per_s
+        page, begins = page_size / rate * clock_hz, ceil(link.begins(clock_hz, ports))
     interval, turn = max(_LEAST, ceil(page * ports)), _TURN * ports
+    times = {"interval": interval, "turn": turn, "begins": begins}
     return [
-        Line(slots, len(range(q, pages, ports)) * epochs, interval, phase=_TURN * q, turn=turn)
+        Line(slots, len(range(q, pages, ports)) * epochs, phase=_TURN * q, **times)
         for q in range(ports)
     ]
 

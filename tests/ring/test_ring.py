@@ -19,14 +19,16 @@ from penstock.engines.base import Given
 from penstock.host.device import Device, Udp, emulated
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.link.kinds import parse_link
+from penstock.models.link.timing import SIMULATED_DIVISOR
 from penstock.models.memory import FixedLatency
 from penstock.models.ring import NEVER, Line, Overrun, Recorded
 from penstock.models.target import Link
 from penstock.run import hardware
-from penstock.sim.board import Datagrams, generate
+from penstock.sim.board import Board, Datagrams, build, generate
 from testbench.command_line import reported, told
 from testbench.line_time import OnLine, wire
 from testbench.rings import filled
+from testbench.serial_time import serial_line
 
 KERNEL = """import penstock as ps
 
@@ -156,6 +158,8 @@ def test_lines() -> None:
     assert [line.ready(0), line.ready(1)] == [11, 23]
     line.done(0, 50)
     assert line.ready(2) == 67  # 50, the way, a page, the turn
+    late = Line(2, 5, 10, begins=7)
+    assert [late.ready(0), late.ready(1)] == [20, 32]
     for page, cycle in ((1, 60), (2, 90)):
         line.done(page, cycle)
     assert [line.ready(3), line.ready(4), line.ready(5)] == [79, 107, NEVER]
@@ -234,7 +238,7 @@ def test_a_host_fills_the_ring_of_a_device(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("rows", range(500, 1500, 100))
+@pytest.mark.parametrize("rows", [300, *range(500, 1400, 100)])
 def test_seconds_are_those_that_were_said(tmp_path: Path, rows: int) -> None:
     """A device whose host fills the ring over gigabit Ethernet, in the time of the line and the device, within the 2 % that an estimate may be off."""
     design = compiled(tmp_path, ring=16)
@@ -244,7 +248,29 @@ def test_seconds_are_those_that_were_said(tmp_path: Path, rows: int) -> None:
         with Device("it", lambda _: wire(line), register_map=design.registers) as device:
             run = design.run(work.table, "board", device=device)
     link = parse_link("udp").into(clock_hz, design.plan.bus_bytes)
+    near(run, work, link)
+
+
+def near(run: Any, work: Any, link: Any) -> None:
     with patch("penstock.rings.link_of", lambda *_: link):
         said = work.model(FixedLatency(4, 8)).total
-    assert run.ok and run.counters["pages_done0"] == 2 * work.pages > 4 * 16
-    assert abs(run.cycles / said - 1) < 0.02
+    assert run.ok and run.counters["pages_done0"] == 2 * work.pages > 2 * work.design.plan.ring
+    assert abs(run.cycles / said - 1) < 0.02, run.cycles / said
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ring", [2, 4, 16])
+def test_seconds_over_a_uart(tmp_path: Path, ring: int) -> None:
+    """The same over a serial line, by the client that boards have."""
+    design = compiled(tmp_path, ring=ring)
+    clock_hz = round(design.target.clock.mhz * 10**6)
+    link = parse_link(f"uart,baud={clock_hz // SIMULATED_DIVISOR}")
+    source = build(generate(*design.hardware(), memory_bytes=1 << 15))
+    for rows in (300, 500, 700, 900)[: 4 if ring == 4 else 3]:
+        work = workload(design, rows)
+        with Board(source) as board, serial_line(board, clock_hz) as line:
+            with Device(
+                "it", lambda _, line=line: line.open(), register_map=design.registers
+            ) as device:
+                run = design.run(work.table, "board", device=device)
+        near(run, work, link)

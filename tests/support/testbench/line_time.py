@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from random import Random
 from types import SimpleNamespace
 
 from penstock.host.device.session import Session
@@ -11,7 +12,7 @@ from penstock.sim.board import Datagrams
 
 from .rings import Pushes
 
-__all__ = ["OnLine", "wire"]
+__all__ = ["BadLine", "OnLine", "wire"]
 
 #: bytes on Ethernet around a datagram: of IP and UDP; preamble, header, FCS and gap
 _AROUND = 28 + 38
@@ -67,6 +68,25 @@ class OnLine:
                 return True
             for datagram in self.until(session.due):
                 session.take(datagram, self.now)
+
+
+class BadLine(OnLine):
+    """A network that loses, copies, spoils and overtakes datagrams both ways, by a seed."""
+
+    def __init__(self, board: Datagrams, clock_hz: int, seed: int) -> None:
+        super().__init__(board, clock_hz)
+        self.random = Random(seed)
+        self.share = self.random.choice([0.01, 0.05, 0.2])
+        self.late = self.random.choice([2, 32, 200]) * (1024 + _AROUND) / self.rate
+
+    def put(self, datagram: bytes, back: bool = False) -> None:
+        draw = self.random
+        for _ in range((draw.random() >= self.share) + (draw.random() < self.share)):
+            sent = bytearray(datagram)
+            if draw.random() < self.share:
+                sent[draw.randrange(len(sent))] ^= 1 << draw.randrange(8)
+            self.way = draw.random() * self.late * (draw.random() < self.share)
+            super().put(bytes(sent), back)
 
 
 def wire(line: OnLine) -> Pushes:
