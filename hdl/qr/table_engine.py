@@ -9,6 +9,7 @@ from ...models.qr.schedule import CONVERT, settling
 from ...models.qr.shell import ADDRESS_BITS, table_register_map
 from ...models.qr.stages import TABLE
 from ...models.qr.table_config import AHEAD, UNIT_BYTES, TableFitPlan
+from ...models.ring import Ring
 from ..arith.pipeline import Pipeline
 from ..index import index
 from ..memory.axi import AXI4, shared_by
@@ -30,6 +31,7 @@ from .table_sums import TableSums
 __all__ = ["TableFitEngine"]
 
 _BITS = 8 * UNIT_BYTES
+_RING = Ring(0)
 
 
 class TableFitEngine(wiring.Component):
@@ -48,7 +50,7 @@ class TableFitEngine(wiring.Component):
 
     def __init__(self, config: TableFitPlan, library: Parts, *, design: int = 0):
         self.config, self.library, self.settling = config, library, settling(config.solver.n_max)
-        self.register_map = table_register_map(design)
+        self.register_map = table_register_map(design, config.ring)
         port = AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)
         super().__init__(engine_members(self.register_map, [port]))
 
@@ -62,7 +64,10 @@ class TableFitEngine(wiring.Component):
         m.submodules.reader = self.reader = BurstReader(**bus)
         m.submodules.writer = self.writer = BurstWriter(**bus)
         m.submodules.sequencer = self.sequencer = PageSequencer(
-            page_size=config.walk.schema.page_size, credits=config.port.credits, **bus
+            page_size=config.walk.schema.page_size,
+            credits=config.port.credits,
+            ring=config.ring,
+            **bus,
         )
         m.submodules.access = self.access = AccessPort(config.port, self.library)
         self.sums = TableSums(m, config.columns)
@@ -105,6 +110,9 @@ class TableFitEngine(wiring.Component):
             *fields(self.access, pages=pages, block_stride=1, flush=now["FLUSH"]),
             self.access.first_block.eq(Mux(second, registers.go_block, registers.come_block)),
         ]
+        if self.config.ring:  # pages of rows that go lie behind those of rows that come
+            anew = ~second | (registers.come_pages == 0)
+            m.d.comb += fields(sequencer, ready=registers[_RING.ready], anew=anew)
         with m.If(loading & reader.i.ready):
             m.d.sync += asked.eq(1)
         with m.If(now["FLUSH"] | (now["BEGIN"] & control.goes["BEGIN"])):
@@ -157,6 +165,8 @@ class TableFitEngine(wiring.Component):
         m.d.comb += asks.eq(self.sequencer.o.valid & self.sequencer.o.ready)
         m.d.comb += comes.eq(walking & reader.o.valid & reader.o.p.last)
         m.d.sync += coming.eq(coming + asks - comes)
+        if self.config.ring:
+            m.d.comb += self.counters[_RING.done].eq(comes)
         m.d.comb += [
             *fields(access.i, payload=reader.o.p.data, valid=walking & reader.o.valid),
             access.o.ready.eq(sums.i.ready & walking),

@@ -36,8 +36,9 @@ class PageSequencer(wiring.Component):
         Ends the run: a command that is offered stays until it is taken, no other follows.
     base : In(address_width), stride : In(32), pages : In(count_width), epochs : In(epochs_width)
         Page k lies at base + k * stride (bytes, multiples of `bus_bytes`). Nothing is read if `pages` or `epochs` is 0.
-    ready : In(32)
-        Only with a ring, where page n of all epochs lies in slot n mod `ring`: how many of them are there, modulo 2^32.
+    ready : In(32), anew : In(1)
+        Only with a ring, where page n of the stream lies in slot n mod `ring`: how many of them are there, modulo 2^32; whether `start` begins the stream
+        (high where nothing is connected), or goes on with it behind the pages before.
     free : In(1)
         A page buffer is free again.
     busy : Out(1)
@@ -71,7 +72,7 @@ class PageSequencer(wiring.Component):
                 "free": In(1),
                 "busy": Out(1),
                 "o": Out(stream.Signature(command_shape(address_width, beats_width))),
-                **({"ready": In(32)} if ring else {}),
+                **({"ready": In(32), "anew": In(1, init=1)} if ring else {}),
             }
         )
 
@@ -116,7 +117,7 @@ class PageSequencer(wiring.Component):
                 final.eq(self.pages == 1),
                 epoch.eq(self.epochs - 1),
                 final_epoch.eq(self.epochs == 1),
-                address.eq(self.base),
+                address.eq(Mux(self.anew, self.base, address) if self.ring else self.base),
                 offered.eq(0),
                 self.busy.eq((self.pages != 0) & (self.epochs != 0) & ~self.stop),
             ]
@@ -132,6 +133,6 @@ class PageSequencer(wiring.Component):
         m.d.sync += [there.eq((ahead != 0) & ~ahead[-1]), asked.eq(asked + moved)]
         with m.If(moved):
             m.d.sync += slot.eq(Mux(last, 0, slot + 1))
-        with m.If(self.start):
+        with m.If(self.start & self.anew):
             m.d.sync += [asked.eq(0), slot.eq(0), there.eq((self.ready != 0) & ~self.ready[-1])]
         return there, last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import HardwareCode
+from ..ring import Ring
 from ..shell import Counter, EngineRegister, Monitor, RegisterMap
 from ..strider.errors import PageError
 
@@ -58,8 +59,9 @@ def register_map(design: int = 0) -> RegisterMap:
     )
 
 
-def table_register_map(design: int = 0) -> RegisterMap:
-    """Return the register map of an engine over columns: totals and answer are aligned to the bus, pages to their size."""
+def table_register_map(design: int = 0, ring: int = 0) -> RegisterMap:
+    """Return the register map of an engine over columns: totals and answer are aligned to the bus, pages to their size. `ring`: slots for pages, if any."""
+    rings = [Ring(0)] if ring else []
     made = [
         EngineRegister("totals", ADDRESS_BITS, "the sums of the fit before"),
         EngineRegister("answer", ADDRESS_BITS, "where new sums and weights go"),
@@ -74,12 +76,14 @@ def table_register_map(design: int = 0) -> RegisterMap:
             EngineRegister(f"{name}_rows", 32, "how many rows"),
             EngineRegister(f"{name}_block", 32, "the first page's number, for errors"),
         ]
+    made += [ring.register for ring in rings]
     return RegisterMap(
         made,
         [
             Counter("summed", "rows added or taken"),
             Counter("left", "rows of the same pages left alone"),
             Counter("held", "cycles in which a row waited for the sums", progress=False),
+            *(ring.counter for ring in rings),
         ],
         [Monitor("tuples"), Monitor("words")],
         design,

@@ -60,6 +60,8 @@ class TableFitPlan:
     walkers: int = 1
     buffers: int = 2
     slots: int = 4
+    #: page slots that the host fills during a run (`models.ring`); 0: pages lie in memory
+    ring: int = 0
 
     def __post_init__(self) -> None:
         if self.bus_bytes < UNIT_BYTES:
@@ -75,7 +77,7 @@ class TableFitPlan:
     @cached_property
     def port(self) -> PortConfig:
         """The Striders, with their program built in."""
-        return _port(self.walk, self.bus_bytes, self.walkers, self.buffers, self.slots)
+        return _port(self.walk, self.bus_bytes, self.walkers, self.buffers, self.slots, self.ring)
 
     @cached_property
     def solver(self) -> FitPlan:
@@ -87,6 +89,7 @@ class TableFitPlan:
             **{name: getattr(self, name) for name in ("bus_bytes", "walkers", "buffers", "slots")},
             "columns": self.columns.to_json(),
             **self.walk.to_json(),
+            **({"ring": self.ring} if self.ring else {}),
         }
 
     def structure(self) -> dict[str, Any]:
@@ -96,8 +99,9 @@ class TableFitPlan:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TableFitPlan:
         columns = Columns(**data["columns"])
-        shape = (data[name] for name in ("bus_bytes", "walkers", "buffers", "slots"))
-        return cls(columns, WalkConfig.from_json(data, columns.format), *shape)
+        shape = {name: data[name] for name in ("bus_bytes", "walkers", "buffers", "slots")}
+        walk = WalkConfig.from_json(data, columns.format)
+        return cls(columns, walk, **shape, ring=data.get("ring", 0))
 
     @property
     def units(self) -> int:
@@ -125,9 +129,12 @@ class TableFitPlan:
 
 
 @lru_cache(maxsize=64)
-def _port(walk: WalkConfig, bus_bytes: int, striders: int, buffers: int, slots: int) -> PortConfig:
+def _port(
+    walk: WalkConfig, bus_bytes: int, striders: int, buffers: int, slots: int, ring: int
+) -> PortConfig:
     """Return the port of all plans that differ behind it."""
-    return port_config(walk, bus_bytes, striders=striders, buffers=buffers, slots=slots, lean=True)
+    sizes = {"striders": striders, "buffers": buffers, "slots": slots}
+    return port_config(walk, bus_bytes, **sizes, lean=True, ring=ring)
 
 
 def layout(columns: Sequence[tuple[int, int]], on_null: str = "error") -> TupleLayout:
@@ -138,7 +145,8 @@ def layout(columns: Sequence[tuple[int, int]], on_null: str = "error") -> TupleL
 
 @dataclass(frozen=True)
 class Segment:
-    """Rows that come or go: they lie in `pages` pages from the byte `address` on, `rows` of them behind the first `skip`; `block`: the first page's number.
+    """Rows that come or go: they lie in `pages` pages from the byte `address` on, or come through the ring there; `rows` of them behind the first `skip`;
+    `block`: the first page's number.
 
     Rows before them are walked and left alone; those behind them are not walked, and the last row is in the last page (or there are fewer than `rows`).
     """
@@ -167,7 +175,7 @@ def places(engine: TableFitPlan) -> Places:
 
 def memory_for(engine: TableFitPlan, pages: int) -> int:
     """Return the bytes of memory, a multiple of 4096, that fits over so many pages take at `places`."""
-    return _up(places(engine).pages + pages * engine.walk.schema.page_size, _PIECE)
+    return _up(places(engine).pages + (engine.ring or pages) * engine.walk.schema.page_size, _PIECE)
 
 
 def registers(totals: int, answer: int, segments: Sequence[Segment]) -> dict[str, int]:

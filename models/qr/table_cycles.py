@@ -8,6 +8,7 @@ from functools import lru_cache
 from ..bound import Machine
 from ..memory.bursts import Reader, Writer
 from ..memory.timing import Memory, Ports
+from ..ring import Arrivals
 from ..strider.costs import Costs
 from ..strider.cycles import PortModel
 from ..target import Target
@@ -29,16 +30,24 @@ def run(
     *,
     totals: int = 0,
     answer: int = 0,
+    arrivals: Arrivals | None = None,
 ) -> int:
     """Return the exact cycles of a run: rows that come, then rows that go, each with what walking their pages costs (None: no pages).
 
-    Pages are free of errors. `totals`, `answer`: addresses. Cycle 0 is the one in which the engine's `start` is high.
+    Pages are free of errors. `totals`, `answer`: addresses; `arrivals`: when pages come, those of rows that go behind the others, where the plan has a ring.
+    Cycle 0 is the one in which the engine's `start` is high.
     """
     channel = memory.channel()
     reader = Reader(channel, engine.bus_bytes)
-    now = _loaded(engine, reader, totals)
+    now, first = _loaded(engine, reader, totals), 0
     for segment, costs in segments:
-        now = _walked(engine, segment, costs, reader, now) if costs is not None else now + 1
+        if costs is None:
+            now += 1
+            continue
+        coming = {"address": segment.address, "epochs": 1, "arrivals": arrivals, "first": first}
+        port = PortModel(engine.port, costs, reader.port, now, **coming)
+        now = _walked(engine, segment, costs.pages, port)
+        first += segment.pages
     return _written(engine, channel, now + 1, answer)
 
 
@@ -96,14 +105,11 @@ def _loaded(engine: TableFitPlan, reader: Reader, address: int) -> int:
     return ready - units + used + filler + 1
 
 
-def _walked(
-    engine: TableFitPlan, segment: Segment, costs: Costs, reader: Reader, origin: int
-) -> int:
+def _walked(engine: TableFitPlan, segment: Segment, pages: int, port: PortModel) -> int:
     """Return the cycle after the Striders have been flushed.
 
     Where pages are alike the walk soon repeats itself: a state that was seen before comes again as much later still, so whole periods are leapt over.
     """
-    port = PortModel(engine.port, costs, reader.port, origin, address=segment.address, epochs=1)
     seen, ready, cycles = 0, 0, engine.columns.slots
     last, page, end = segment.skip + segment.rows, -1, 0
     marks: dict[tuple[object, ...], tuple[int, int, int]] = {}
@@ -119,9 +125,9 @@ def _walked(
         ready = cycle + (cycles if segment.skip <= seen < last else 1)
         seen += 1
         if seen == last and segment.rows:
-            if port.page < costs.pages - 1:
+            if port.page < pages - 1:
                 raise ValueError(
-                    f"the last of {segment.rows} rows is not in the last of {costs.pages} pages"
+                    f"the last of {segment.rows} rows is not in the last of {pages} pages"
                 )
             return ready + 2
         if not port.shift_invariant or port.page == page or port.alike < 3:

@@ -272,6 +272,8 @@ class PortModel(Collector):
         How often the pages are asked for, where that is known: for `ask_ahead` alone.
     arrivals
         When the pages come, of a port with a ring.
+    first
+        Pages of the ring's stream before these.
     """
 
     def __init__(
@@ -284,10 +286,11 @@ class PortModel(Collector):
         address: int = 0,
         epochs: int = 0,
         arrivals: Arrivals | None = None,
+        first: int = 0,
     ) -> None:
         if (arrivals is None) != (config.ring == 0):
             raise ValueError("a port with a ring has arrivals, one without has none")
-        self.memory, self._arrivals = memory, arrivals
+        self.memory, self._arrivals, self._first = memory, arrivals, first
         self._address, self._pages = address, costs.pages
         self._asked, self._asks = 0, costs.pages * epochs  # pages asked for so far, and in all
         self._command = origin + 1  # first cycle that can offer the next command
@@ -310,7 +313,7 @@ class PortModel(Collector):
         """Return the first cycle that can offer the command for a page, as far as buffers do not hold it up."""
         if self._arrivals is None:
             return self._command
-        return max(self._command, self._arrivals.ready(page) + 1)
+        return max(self._command, self._arrivals.ready(self._first + page) + 1)
 
     def _ask(self, page: int, offered: int) -> int:
         """Give the command for page `page`, offered from this cycle on; return the page's end."""
@@ -320,10 +323,10 @@ class PortModel(Collector):
         self._command = taken + 1
         self._issue = taken + self._bursts
         slots = self.config.ring or self._pages
-        address = self._address + page % slots * self.config.page_size
+        address = self._address + (self._first + page) % slots * self.config.page_size
         end = self.memory.read(taken + 1, self.config.words_per_page, address)[1]
         if self._arrivals is not None:
-            self._arrivals.done(page, end)
+            self._arrivals.done(self._first + page, end)
         self._ends.append(end)
         self._asked = page + 1
         return end

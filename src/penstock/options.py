@@ -16,6 +16,7 @@ from penstock.models.resources import AIM
 __all__ = [
     "FILL",
     "INPUTS",
+    "RING",
     "TABLE",
     "Count",
     "Number",
@@ -171,6 +172,15 @@ FILL = Option(
     "SHARE",
     "How much of each of the part's resources the planner aims at; it takes more only where "
     f"nothing else fits.  [default: {AIM}]",
+    plans=True,
+)
+#: of engines that read pages (`models.ring`)
+RING = Option(
+    "--ring",
+    "ring",
+    Count(2, 1 << 20),
+    "N",
+    "Page slots a port, which the host fills during the run: for tables larger than memory.",
     plans=True,
 )
 #: what data do that the number format does not hold (`models.numerics.policy.InputPolicy`)

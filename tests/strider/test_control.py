@@ -149,3 +149,31 @@ def test_sequencer(seed):
                 assert taken == want[: len(taken)] and len(taken) == stopped
 
     simulate(dut, bench)
+
+
+def test_a_ring_goes_on():
+    """Pages of a run's second part lie behind those of the first one, and none is asked for before it is there; a new stream begins anew."""
+    dut = PageSequencer(bus_bytes=8, page_size=1024, credits=8, address_width=24, ring=3)
+    taken = []
+
+    async def bench(ctx):
+        for name, value in {"base": 0x1000, "stride": 0x800, "epochs": 1}.items():
+            ctx.set(getattr(dut, name), value)
+        ctx.set(dut.o.ready, 1)
+        for anew, pages, there in ((1, 5, 5), (0, 4, 7), (1, 2, 2)):
+            taken.clear()
+            for name, value in {"anew": anew, "pages": pages, "ready": there, "start": 1}.items():
+                ctx.set(getattr(dut, name), value)
+            await ctx.tick()
+            ctx.set(dut.start, 0)
+            first = 5 * (1 - anew)
+            for last in (there, first + pages):
+                ctx.set(dut.ready, last)
+                for _ in range(12):
+                    if ctx.get(dut.o.valid):
+                        taken.append(ctx.get(dut.o.p.address))
+                    await ctx.tick()
+                assert taken == [0x1000 + 0x800 * (n % 3) for n in range(first, last)]
+            assert not ctx.get(dut.busy)
+
+    simulate(dut, bench)

@@ -20,6 +20,7 @@ __all__ = [
     "input_rows",
     "read_rows",
     "resources",
+    "ring_rows",
     "roofline_chart",
     "shared_charts",
     "shares_chart",
@@ -83,6 +84,12 @@ def speed_rows(outcome: Outcome) -> list[Row]:
     if outcome.model is not None:
         return [Row("predicted in", seconds_text(outcome.model.seconds))]
     return []
+
+
+def ring_rows(slots: int) -> list[Row]:
+    """Return what a report says of a ring with so many slots a port (`models.ring`)."""
+    held = f"{plural(slots, 'page slot')} a port; when pages come is an estimate"
+    return [Row("ring", f"{held}, for which cycles are exact")] if slots else []
 
 
 def read_rows(outcome: Outcome) -> list[Row]:

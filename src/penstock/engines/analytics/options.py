@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from penstock.dsl.analytics.choices import PREFER
-from penstock.options import FILL, INPUTS, TABLE, Count, Option, Pair
+from penstock.options import FILL, INPUTS, RING, TABLE, Count, Option, Pair
 
 __all__ = ["FORCES", "OPTIONS"]
 
@@ -113,14 +113,7 @@ _PLAN = (
         plans=True,
         flagged=True,
     ),
-    Option(
-        "--ring",
-        "ring",
-        Count(2, 1 << 20),
-        "N",
-        "Page slots a port, which the host fills during the run: for tables larger than memory.",
-        plans=True,
-    ),
+    RING,
     Option(
         "--visibility",
         "visibility",

@@ -16,6 +16,7 @@ from penstock.report.common import (
     input_rows,
     read_rows,
     resources,
+    ring_rows,
     speed_rows,
     written,
 )
@@ -105,10 +106,7 @@ def _run_rows(outcome: Outcome) -> Iterable[Row]:
     note = ", assumed" if outcome.assumed else ""
     size = f"{plural(pages, 'page')} of {page_size // 1024} KB{note}"
     yield Row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {size}")
-    if slots := design.plan.ring:
-        held = f"{plural(slots, 'page slot')} a port; when pages come is an estimate"
-        yield Row("ring", f"{held}, for which cycles are exact")
-    yield from read_rows(outcome)
+    yield from (*ring_rows(design.plan.ring), *read_rows(outcome))
     if design.plan.score is None:
         yield Row("epochs", _epochs(outcome))
     yield from input_rows(outcome)

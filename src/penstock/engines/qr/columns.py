@@ -62,6 +62,8 @@ class ColumnsDesign(AnyFit):
     units: tuple[Unit, ...] = field(default=(), compare=False, kw_only=True)
     #: where the host packs rows that have weights or belong to groups
     packing: Packing | None = field(default=None, kw_only=True)
+    #: over which pages come into a ring, in place of the target's
+    link: str | None = field(default=None, compare=False, kw_only=True)
 
     kind = "columns"
     arguments = frozenset({"changes", "on_singular", "refine"})
@@ -89,7 +91,7 @@ class ColumnsDesign(AnyFit):
 
     @property
     def registers(self) -> RegisterMap:
-        return table_register_map(self.identity)
+        return table_register_map(self.identity, self.plan.ring)
 
     def component(self, parts: Parts) -> Any:
         from penstock.hdl.qr.table_engine import TableFitEngine
@@ -158,10 +160,11 @@ class ColumnsDesign(AnyFit):
         asked = asked_of(given)
         limited_fits(asked.changes)
         solving = self.solving.given(given.options)
+        design = self if given.link is None else replace(self, link=given.link)
         if given.rows is not None:
-            return AssumedFits(self, assume(self.plan.walk.schema, given.rows), asked)
+            return AssumedFits(design, assume(self.plan.walk.schema, given.rows), asked)
         if isinstance(given.data, Assumed):
-            return AssumedFits(self, given.data, asked)
+            return AssumedFits(design, given.data, asked)
         table = table_on(given.data, given.source, self.walk, (self._named[-1],))
         if self.packing is not None:
             place = given.place or table.name
@@ -169,10 +172,10 @@ class ColumnsDesign(AnyFit):
             limited_fits(replace(asked.changes, groups=max(1, len(packed.groups))))
 
             def fits(group: Group, called: str) -> TableFits:
-                return TableFits(self, group.table, called, asked, solving, group.values)
+                return TableFits(design, group.table, called, asked, solving, group.values)
 
             return PackedFits(self.packing, packed, table, given.place, fits)
-        return TableFits(self, table, given.place, asked, solving)
+        return TableFits(design, table, given.place, asked, solving)
 
 
 def _schema_of(
@@ -247,6 +250,7 @@ def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDes
             raise
         plan, units = planned((1,) * len(limbs)), ()
     timing = memory or FixedLatency(part.latency, plan.bus_bytes)
+    plan = replace(plan, ring=given.option("ring") or 0)
     return ColumnsDesign(part, timing, graph, plan, solving=solving, units=units, packing=packing)
 
 

@@ -68,7 +68,7 @@ class FitEngine(Engine):
 
     def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
         keys, own, form = _over_keys(kernel), request.own, request.format
-        numbers = "on_overflow on_nan on_singular refine limbs sample_weight group_by".split()
+        numbers = "on_overflow on_nan on_singular refine limbs sample_weight group_by ring".split()
         flag = next((f"--{name.replace('_', '-')}" for name in numbers if name in own), None)
         for wrong, what, hint in (
             (

@@ -10,7 +10,7 @@ import click
 
 from penstock.errors import not_one_of
 from penstock.models.numerics.limbs import LIMBS_MAX
-from penstock.options import FILL, INPUTS, TABLE, Count, Option
+from penstock.options import FILL, INPUTS, RING, TABLE, Count, Option
 
 __all__ = ["ON_SINGULAR", "OPTIONS", "Solving"]
 
@@ -80,7 +80,7 @@ _ROWS = tuple(
         ("group_by", "A fit over columns for each value of this column."),
     )
 )
-_COMPILED = (*TABLE, *INPUTS, FILL, _LIMBS, *_SOLVING, *_ROWS)
+_COMPILED = (*TABLE, *INPUTS, FILL, _LIMBS, *_SOLVING, *_ROWS, RING)
 OPTIONS = {
     **dict.fromkeys(("check", "compile", "build"), _COMPILED),
     **dict.fromkeys(("model", "simulate"), (*_COMPILED, *_REFITS)),

@@ -277,6 +277,12 @@ class PackedFits(Workload):
             for g in packed.groups
         ]
 
+        self.watchdog = max((part.watchdog for part in self._parts), default=self.watchdog)
+
+    @property
+    def streamed(self) -> int:  # type: ignore[override]
+        return sum(part.streamed for part in self._parts)
+
     @property
     def _inputs(self) -> dict[str, int]:
         counts = self._packed.counts

@@ -16,6 +16,7 @@ from penstock.report.common import (
     input_rows,
     read_rows,
     resources,
+    ring_rows,
     roofline_chart,
     shares_chart,
     written,
@@ -94,7 +95,8 @@ def _of_columns(outcome: Outcome, design: ColumnsDesign) -> Iterable[Part]:
     if run is not None and not run.errors:
         counters = run.counters
         rows = f"{plural(outcome.rows or 0, 'row')}, {counters['rows']:,} of them in the last fit"
-        found = [Row("table", f"{outcome.table}: {rows}"), *read_rows(outcome)]
+        found = [Row("table", f"{outcome.table}: {rows}"), *ring_rows(design.plan.ring)]
+        found += read_rows(outcome)
         found += input_rows(outcome)
         if left := counters.get("rows_of_weight_0"):
             found.append(Row("weight 0", f"{plural(left, 'row')} left out"))

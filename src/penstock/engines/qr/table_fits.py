@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from penstock.assumed import Assumed
-from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.qr.units import Unit
 from penstock.engines.base import AssumedRows, Cycles, Result, Workload
 from penstock.failures import Failure
@@ -23,7 +22,6 @@ from penstock.models.qr import columns as c
 from penstock.models.qr.job import Integers
 from penstock.models.qr.table_config import (
     Segment,
-    TableFitPlan,
     memory_for,
     pack_totals,
     places,
@@ -31,72 +29,43 @@ from penstock.models.qr.table_config import (
     unpack_answer,
 )
 from penstock.models.qr.table_cycles import bound, machine_bound, run, words_read
+from penstock.models.ring import Line
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.costs import Costs, analyse
 from penstock.models.strider.judge import RowCounts
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
-from penstock.sim.machine import Metered
+from penstock.rings import bring, lines
+from penstock.sim.machine import Feed, Metered
 from penstock.tables import RowError, learning_error, table_failure
 
 from .changes import Asked
 from .designs import AnyFit, in_all
 from .options import Solving
 from .solution import Solution, Values, solved, values_of
+from .steps import Step, steps_of
 
 __all__ = ["AssumedFits", "TableFits"]
 
 
-@dataclass(frozen=True)
-class _Step:
-    """One fit: which of the table's rows come and which go, from and to."""
-
-    come: tuple[int, int]
-    go: tuple[int, int]
-
-
 #: makes a fit from totals, and whether they are others than the fit before left; returns what it
 #: leaves, None where it failed
-_Fit = Callable[[c.Totals, bool, _Step], c.Totals | None]
-
-
-def _steps(rows: int, changes: Changes, where: str) -> tuple[list[_Step], dict[str, int]]:
-    """Return for each fit which rows come, from and to, and which go; and how much all of that is.
-
-    Raises KernelError (E701) where the rows are too few or too many.
-    """
-    refits, new, gone = changes.refits, changes.new, changes.gone
-    load, left = rows - refits * new, rows - refits * gone
-    few = None
-    if not rows:
-        few = "there is no row to fit"
-    elif load < 1 or left < 0:
-        each = f"{new:,} new ones each" if load < 1 else f"{gone:,} that go each"
-        few = f"{rows:,} rows are too few for {refits} refits with {each}"
-    if few is not None:
-        hint = "more rows, or fewer --refits, --new or --gone"
-        raise error("E701", few, Span.whole(where), hint=hint)
-    steps = [
-        _Step((load + k * new, load + (k + 1) * new), (k * gone, (k + 1) * gone))
-        for k in range(refits)
-    ]
-    most = max((step.come[1] - step.go[0] for step in steps), default=load)
-    if most > c.ROWS_MAX:
-        message = f"{most:,} rows are more than the sums of a fit hold: {c.ROWS_MAX:,}"
-        hint = "fewer rows, or more that go (--gone)"
-        raise error("E701", message, Span.whole("rows"), hint=hint)
-    changed = refits * (new + gone)
-    counters = {"jobs": 1 + len(steps), "refits": refits, "rows": left, "changes": changed}
-    return [_Step((0, load), (0, 0)), *steps], counters
+_Fit = Callable[[c.Totals, bool, Step], c.Totals | None]
 
 
 class _Fits(Workload):
     """Fits over the rows of pages."""
 
     def __init__(self, design: AnyFit, asked: Asked) -> None:
-        self.graph = design.graph
-        self.plan: TableFitPlan = design.plan
+        self.graph, self.plan, self.link = design.graph, design.plan, design.link
         self.part, self.asked = design.target, asked
+        comes = sum(line.interval * line.slots for line in self._coming(1))
+        self.watchdog = max(self.watchdog, 16 * comes)
+
+    def _coming(self, pages: int) -> list[Line]:
+        """Return how so many pages of a fit come into the ring; [] where there are none, or no ring."""
+        size = self.plan.walk.schema.page_size
+        return lines(self.part, self.plan.ring if pages else 0, size, pages, 1, 1, self.link)
 
     @property
     def _columns(self) -> c.Columns:
@@ -108,10 +77,10 @@ class _Fits(Workload):
     def moved(self) -> tuple[int, int]:
         plan, fits = self.plan, 1 + self.asked.changes.refits
         totals = plan.totals_words * (1 if self.graph.incremental else fits)
-        pages = (self.pages or 0) * plan.walk.schema.page_size
+        pages = 0 if plan.ring else (self.pages or 0) * plan.walk.schema.page_size
         return pages + totals * plan.bus_bytes, fits * plan.answer_words * plan.bus_bytes
 
-    def _play(self, rows: Integers | None, steps: Sequence[_Step], fit: _Fit) -> None:
+    def _play(self, rows: Integers | None, steps: Sequence[Step], fit: _Fit) -> None:
         """Make the fits, one after the other, as long as there are totals to go on from; without
         `rows` nothing wanders.
 
@@ -121,41 +90,52 @@ class _Fits(Workload):
         totals: c.Totals | None = None
         for step in steps:
             goes_on = self.graph.incremental and totals is not None
-            if not self.graph.incremental:  # every fit reads all rows
-                step = _Step((step.go[1], step.come[1]), (0, 0))
+            step = self._read(step)
             before = totals if goes_on else self._empty(rows, step)
             assert before is not None
             totals = fit(before, not goes_on, step)
             if totals is not None and c.needs_recentring(totals):
-                totals = fit(c.recentre(totals), True, _Step((0, 0), (0, 0)))
+                totals = fit(c.recentre(totals), True, Step((0, 0), (0, 0)))
             if totals is None:
                 return
 
-    def _empty(self, rows: Integers | None, step: _Step) -> c.Totals:
+    def _read(self, step: Step) -> Step:
+        """Return which rows a fit reads: all of its own, unless it goes on from the one before."""
+        return step if self.graph.incremental else Step((step.go[1], step.come[1]), (0, 0))
+
+    def _streamed(self, rows: RowPages, steps: Sequence[Step]) -> int:
+        """Return the bytes that come through the ring."""
+        if not self.plan.ring:
+            return 0
+        spans = [span for step in map(self._read, steps) for span in (step.come, step.go)]
+        pages = sum(rows.span(*span)[2].pages for span in spans)
+        return pages * self.plan.walk.schema.page_size
+
+    def _empty(self, rows: Integers | None, step: Step) -> c.Totals:
         """Return the totals that a fit begins with, of no rows, with offsets of its own."""
         nothing = [0] * self._columns.n
         return c.initial_totals(self._columns, nothing, nothing)
 
     @staticmethod
-    def _summed(before: c.Totals, rows: Integers, step: _Step) -> c.Totals:
+    def _summed(before: c.Totals, rows: Integers, step: Step) -> c.Totals:
         return c.remove_rows(c.add_rows(before, rows[slice(*step.come)]), rows[slice(*step.go)])
 
     def _segment(
         self, rows: RowPages, span: tuple[int, int], address: int = 0
     ) -> tuple[Segment, Costs | None]:
-        """Return where such rows are in pages from this address on, and what walking them costs."""
+        """Return where such rows are in pages from this address on, or that come through the ring there, and what walking them costs."""
         first, last = span
         page, skip, costs = rows.span(first, last)
         if not costs.pages:
             return Segment(), None
-        at = address + page * self.plan.walk.schema.page_size
+        at = address + (0 if self.plan.ring else page * self.plan.walk.schema.page_size)
         return Segment(at, costs.pages, skip, last - first, page), costs
 
     def _cycles(
         self,
         costs: Costs,
         rows: Integers | None,
-        steps: Sequence[_Step],
+        steps: Sequence[Step],
         counters: Mapping[str, int],
         memory: Memory,
     ) -> Cycles:
@@ -163,11 +143,12 @@ class _Fits(Workload):
         answers, pages = places(plan).answers, places(plan).pages
         written = plan.answer_words * plan.bus_bytes
 
-        def fit(before: c.Totals, _: bool, step: _Step) -> c.Totals:
+        def fit(before: c.Totals, _: bool, step: Step) -> c.Totals:
             segments = [self._segment(where, span, pages) for span in (step.come, step.go)]
             totals, answer = answers[len(runs) % 2], answers[(len(runs) + 1) % 2]
-            taken = run(plan, segments, memory, totals=totals, answer=answer)
             alone = [segment for segment, _ in segments]
+            coming = next(iter(self._coming(sum(segment.pages for segment in alone))), None)
+            taken = run(plan, segments, memory, totals=totals, answer=answer, arrivals=coming)
             least, machine = (
                 bound(plan, alone, memory),
                 machine_bound(plan, self.part, alone, memory),
@@ -189,13 +170,21 @@ class AssumedFits(AssumedRows, _Fits):
         self.table = table
         self.name, self.rows, self.pages = self.plan.walk.schema.table, table.rows, table.pages
         if table.rows > c.ROWS_MAX:  # said before anything is said of memory
-            _steps(table.rows, asked.of(table.rows, self._columns.n), "--rows")
+            steps_of(table.rows, asked.of(table.rows, self._columns.n), "--rows")
 
-    def model(self, memory: Memory) -> Cycles:
+    @cached_property
+    def _planned(self) -> tuple[Costs, list[Step], dict[str, int]]:
         costs = self.table.costs(self.plan.port, self.plan.walk)
         rows = RowPages(costs).rows
-        changes = self.asked.of(rows, self._columns.n)
-        steps, counters = _steps(rows, changes, "--rows")
+        return costs, *steps_of(rows, self.asked.of(rows, self._columns.n), "--rows")
+
+    @property
+    def streamed(self) -> int:  # type: ignore[override]
+        costs, steps, _ = self._planned
+        return self._streamed(RowPages(costs), steps)
+
+    def model(self, memory: Memory) -> Cycles:
+        costs, steps, counters = self._planned
         return self._cycles(costs, None, steps, counters, memory)
 
 
@@ -251,7 +240,7 @@ class TableFits(_Fits):
         port = replace(self.plan.port, format=self._walk.format)
         return analyse(port, self._walk, self.table.pages)
 
-    def _empty(self, rows: Integers | None, step: _Step) -> c.Totals:
+    def _empty(self, rows: Integers | None, step: Step) -> c.Totals:
         assert rows is not None
         rows, middle = rows[slice(*step.come)], self._middle
         # near the middle float64 has every integer
@@ -267,14 +256,14 @@ class TableFits(_Fits):
         return rows, walked.total, walked.error
 
     @cached_property
-    def _planned(self) -> tuple[list[_Step], dict[str, int]]:
+    def _planned(self) -> tuple[list[Step], dict[str, int]]:
         """The fits to make. Before an error in the table: one of all rows up to it, and more."""
         rows, counts, wrong = self._walked
         if wrong is not None:
             # the hardware waits for a row more than there are, so that nothing goes unseen
-            return _steps(self.table.rows + 1, Changes(1, 0), self.name)
+            return steps_of(self.table.rows + 1, Changes(1, 0), self.name)
         changes = self.asked.of(len(rows), self._columns.n)
-        steps, counters = _steps(len(rows), changes, self.source or self.name)
+        steps, counters = steps_of(len(rows), changes, self.source or self.name)
         inputs = {
             "rows_skipped": counts.skipped,
             "nan_rows": counts.nan_rows,
@@ -283,6 +272,12 @@ class TableFits(_Fits):
         }
         return steps, {**counters, **inputs}
 
+    @property
+    def streamed(self) -> int:  # type: ignore[override]
+        if self._walked[2] is not None:
+            return self.table.pages.size if self.plan.ring else 0
+        return self._streamed(RowPages(self._costs), self._planned[0])
+
     def golden(self) -> Result:
         fits: list[tuple[c.Totals, c.Solution]] = []
         wrong = self._walked[2]
@@ -290,7 +285,7 @@ class TableFits(_Fits):
             return Result(None, wrong)
         steps, counters = self._planned
 
-        def fit(before: c.Totals, _: bool, step: _Step) -> c.Totals:
+        def fit(before: c.Totals, _: bool, step: Step) -> c.Totals:
             totals = self._summed(before, self._walked[0], step)
             fits.append((totals, c.solve(totals)))
             return totals
@@ -307,7 +302,8 @@ class TableFits(_Fits):
     def drive(self, machine: Metered) -> Result:
         plan, where = self.plan, places(self.plan)
         machine.reserve(0, where.pages)
-        machine.write(where.pages, np.ascontiguousarray(self.table.pages))
+        if not plan.ring:
+            machine.write(where.pages, np.ascontiguousarray(self.table.pages))
         rows, _, unreadable = self._walked
         steps, counters = self._planned
         pages = None
@@ -323,13 +319,14 @@ class TableFits(_Fits):
                 return whole if span[1] else Segment()
             return self._segment(pages, span, where.pages)[0]
 
-        def fit(before: c.Totals, anew: bool, step: _Step) -> c.Totals | None:
+        def fit(before: c.Totals, anew: bool, step: Step) -> c.Totals | None:
             nonlocal latest
             if anew:
                 machine.write(answers[latest], pack_totals(before, plan))
             segments = [segment(span) for span in (step.come, step.go)]
             after = answers[1 - latest]
-            ended = machine.run(registers(answers[latest], after, segments))
+            more, feeds = self._fed(machine, segments, where.pages)
+            ended = machine.run(registers(answers[latest], after, segments) | more, feeds=feeds)
             if ended.error is not None:
                 wrong.append(ended.error)
                 return None
@@ -341,6 +338,17 @@ class TableFits(_Fits):
 
         self._play(rows, steps, fit)
         return Result(None, wrong[0]) if wrong else self._result(fits, counters)
+
+    def _fed(
+        self, machine: Metered, segments: Sequence[Segment], at: int
+    ) -> tuple[dict[str, int], list[Feed]]:
+        """Have a run's pages come into the ring, where there is one; return registers and feeds."""
+        coming = self._coming(sum(segment.pages for segment in segments))
+        if not coming:
+            return {}, []
+        parts = [self.table.pages[s.block : s.block + s.pages] for s in segments if s.pages]
+        pages = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return bring(machine, coming, [pages], [at])
 
     def _result(
         self, fits: Sequence[tuple[c.Totals, c.Solution]], counters: Mapping[str, int]
