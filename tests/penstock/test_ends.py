@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,21 +43,28 @@ PROGRAMS = {
 }
 
 
-def begun(folder: Path, command: str) -> subprocess.Popen[str]:
-    """Start a command in a folder of its own, with an empty cache and a compiler without an end."""
-    (folder / "bin").mkdir()
+PROGRAM = [sys.executable, "-m", "penstock"]
+
+
+def prepared(folder: Path, command: str) -> Path:
+    """Make what a command takes, and a compiler without an end."""
+    (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "g++").write_text(COMPILER)
     (folder / "bin" / "g++").chmod(0o755)
     (folder / "map.py").write_text(MAP)
+    if command == "serve":
+        subprocess.run([*PROGRAM, "keys", "map.py", "--out", "keys"], cwd=folder, check=True)
+    if command == "emulate":
+        subprocess.run([*PROGRAM, "compile", *LOGISTIC, "--out", "design"], cwd=folder, check=True)
+    return folder
+
+
+def begun(folder: Path, command: str) -> subprocess.Popen[str]:
+    """Start a command in a folder of its own, with an empty cache."""
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "PENSTOCK_CACHE": str(folder / "cache")}
-    program = [sys.executable, "-m", "penstock"]
-    if command == "serve":
-        subprocess.run([*program, "keys", "map.py", "--out", "keys"], cwd=folder, check=True)
-    if command == "emulate":
-        subprocess.run([*program, "compile", *LOGISTIC, "--out", "design"], cwd=folder, check=True)
     return subprocess.Popen(
-        [*program, *COMMANDS[command]],
+        [*PROGRAM, *COMMANDS[command]],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -126,7 +134,7 @@ def ended(folder: Path, command: str, how: str, wait: float = 0.0) -> None:
     [("simulate", "terminated"), ("export", "killed"), ("build", "killed"), ("serve", "killed"), ("emulate", "killed")],
 )  # fmt: skip
 def test_no_program_is_left(command: str, how: str, tmp_path: Path) -> None:
-    ended(tmp_path, command, how)
+    ended(prepared(tmp_path / "made", command), command, how)
 
 
 @pytest.mark.long
@@ -135,7 +143,7 @@ def test_no_program_is_left(command: str, how: str, tmp_path: Path) -> None:
 @pytest.mark.timeout(3600)
 def test_no_program_is_left_20_times(command: str, how: str, tmp_path: Path) -> None:
     """At 20 moments after the program began."""
-    rng = random.Random(f"{command} {how}")
+    made, rng = prepared(tmp_path / "made", command), random.Random(f"{command} {how}")
     for number in range(20):
-        (folder := tmp_path / str(number)).mkdir()
+        folder = shutil.copytree(made, tmp_path / str(number), symlinks=True)
         ended(folder, command, how, rng.random() / 2)
