@@ -72,7 +72,7 @@ def test_the_kernels_stack(design: Any, source: str) -> None:
 @pytest.mark.parametrize("spoil", [-1, 2])
 def test_liteeth(source: str, spoil: int) -> None:
     """LiteEth's core asks for the device's MAC, opens a session, writes memory and reads it again; of a spoilt answer it hears nothing."""
-    pytest.importorskip("liteeth")
+    pytest.importorskip("liteeth", reason="pip install --no-deps liteeth==2024.12")
     data = bytes(range(200))
     memory = Space.MEMORY << 1
     asked = [
