@@ -102,8 +102,8 @@ class Line:
     phase: int = 0
     turn: int = 4
     begins: int = 0
-    times: list[int] = field(default_factory=list)
-    _free: dict[int, int] = field(default_factory=dict)
+    times: list[int] = field(default_factory=list, init=False)
+    _free: dict[int, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if min(self.slots, self.turn) < 1 or self.interval < 8 or self.way < 4:

@@ -44,8 +44,8 @@ def run(
         if costs is None:
             now += 1
             continue
-        coming = {"address": segment.address, "epochs": 1, "arrivals": arrivals, "first": first}
-        port = PortModel(engine.port, costs, reader.port, now, **coming)
+        at = {"address": segment.address, "epochs": 1, "first": first}
+        port = PortModel(engine.port, costs, reader.port, now, arrivals=arrivals, **at)
         now = _walked(engine, segment, costs.pages, port)
         first += segment.pages
     return _written(engine, channel, now + 1, answer)
