@@ -26,6 +26,8 @@ class AnyFit(Design):
 
     graph: FitGraph
     plan: Any
+    #: over which pages come into a ring, in place of the target's link
+    link: str | None = None
 
     engine_name = "qr"
 
