@@ -1,4 +1,4 @@
-"""A whole device in RTL, at the bytes of its PHY, and network stacks that we did not write: the kernel's, and LiteEth's core."""
+"""A whole device in RTL, at the bytes of its PHY, and the kernel's network stack."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ import pytest
 import penstock as ps
 from penstock.hdl.soc import Soc
 from penstock.host.device import Device, Udp
-from penstock.models.link import Space
-from penstock.models.link.envelope import ASK, OPENING, decode_answer, encode
 from penstock.models.link.ethernet import Station
-from penstock.sim.board import CLOCK_HZ, Datagrams, verilog
-from testbench.stacks import LiteEthPeer, alone, echoed, tapped
+from penstock.sim.board import CLOCK_HZ, verilog
+from testbench.stacks import alone, echoed, tapped
 from testbench.wired import Framed, Wired
 
 STATION = Station(bytes.fromhex("02a0b0c0d0e1"), bytes([10, 0, 0, 9]), 5004)
@@ -66,28 +64,3 @@ def test_the_kernels_stack(design: Any, source: str) -> None:
     assert echoes == [(bytes(range(256)) * 6)[:size] for size in sizes]
     golden = design.run(SOURCE, "golden")
     assert run.ok and all((run.codes[name] == codes).all() for name, codes in golden.codes.items())
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("spoil", [-1, 2])
-def test_liteeth(source: str, spoil: int) -> None:
-    """LiteEth's core asks for the device's MAC, opens a session, writes memory and reads it again; of a spoilt answer it hears nothing."""
-    pytest.importorskip("liteeth", reason="pip install --no-deps liteeth==2024.12")
-    data = bytes(range(200))
-    memory = Space.MEMORY << 1
-    asked = [
-        encode(7, 0, OPENING, 0, 16),
-        encode(7, 64, memory | 1 | ASK, 0x1000, len(data), data),
-        encode(7, 65, memory, 0x1000, len(data)),
-    ]
-    with Datagrams(source) as board:
-        peer = LiteEthPeer(board, 0x0200000000F6, "10.0.0.200", 40001)
-        to = int.from_bytes(STATION.ip, "big")
-        found = [decode_answer(one) for one in peer.talk(to, STATION.port, asked, spoil)]
-    assert all(answer is not None and not answer.status for answer in found)
-    kinds = [(answer.sequence, answer.kind) for answer in found if answer is not None]
-    whole = [(0, OPENING), (64, memory | 1 | ASK), (65, memory)]
-    # frames of the device's: its MAC, then an answer each
-    assert kinds == [one for k, one in enumerate(whole) if k + 1 != spoil]
-    assert found[-1] is not None and found[-1].data == data
-    assert peer.frames == [4, 4]
