@@ -146,13 +146,6 @@ _BROKEN = {
     "a log's numbers, behind a reset": [
         Defect("hdl.omap.answers", "number = Signal(64, reset_less=True)", "number = Signal(64)")
     ],
-    "scalars, behind a reset": [
-        Defect(
-            "hdl.omap.vault",
-            "there, counter = Signal(reset_less=True), Signal(64, reset_less=True)",
-            "there, counter = Signal(reset_less=True), Signal(64)",
-        )
-    ],
 }
 
 

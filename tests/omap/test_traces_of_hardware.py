@@ -1,0 +1,183 @@
+# amaranth: UnusedElaboratable=no
+"""T1 to T8 on what the host sees of a map in hardware: sessions of three roles, a snapshot that is restored, the log.
+Of hardware that uses DRAM when it answers T8 says so."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from harness import Defect, planted
+
+from penstock.models.memory import parse_memory
+from penstock.models.omap.boundary import Header
+from penstock.models.omap.kept_device import KeptDevice
+from penstock.models.omap.planner import plan
+from penstock.models.omap.sessions import Asked
+from penstock.models.omap.state import HEAD, Record, Told
+from penstock.targets import target_named
+from testbench.kept_maps import ROOT, SHAPE, Both, compiled
+from testbench.obliviousness import (
+    Trace,
+    ciphertexts,
+    classifier,
+    independence,
+    same_gaps,
+    same_histogram,
+    same_times,
+    shape,
+    uniformity,
+)
+from testbench.omap import config
+from testbench.omap_workloads import workload
+
+_PART = target_named("u55c")
+_HBM = parse_memory(_PART.dram, _PART.clock_mhz)
+_RUN, _LOG = 1000, 6  # operations of a run; the log's port
+_WIDE = config(
+    capacity=512,
+    bins=128,
+    hbm_bins=26,
+    buckets=64,
+    bucket_slots=32,
+    frames=400,
+    deadline=plan(512, 8, memory=_HBM).deadline,
+    request_openers=2,
+    responders=2,
+)
+
+
+class _Seen:
+    """What the host sees of a workload, run by run: pages, and cycles of its ports from each arrival on. The map is
+    there from a snapshot that a golden device made. `interval`: cycles between arrivals, in which an operation is
+    answered."""
+
+    def __init__(self, library, name, count, of=_WIDE, interval=1500, **given):
+        self.of, self.interval, self.read, self.written = of, interval, [], []
+        self.waits, self.pages, self.texts, self.places = [], [], [], []
+        first, made = workload(name, of.capacity, count)
+        self.draw = random.Random(name)
+        with Both(library, 1, of, **given) as self.both:
+            for port in (0, 1, _LOG):
+                self.both.rig.machine.trace(port)
+            self._restore(made[:first])
+            for at in range(first, len(made), _RUN):
+                self._run(made[at : at + _RUN])
+        self.trace = Trace(of.bins, of.hbm_bins, tuple(self.read), tuple(self.written))
+
+    def _restore(self, made):
+        both, size = self.both, Record.size(self.of)
+        old = KeptDevice(self.of, ROOT, bytes(32))
+        old.begin()
+        for request in made:
+            old.device.step(request)
+        text = old.carry([], walk=self.of.capacity + 1).snapshot
+        both.take([], (Header(0, 0, 0).pack() + text[:HEAD]).ljust(self._opening, b"\0"))
+        records = [
+            both.frames.pack(Header(0, 0, k), both.frames.answer_blocks, text[at : at + size])
+            for k, at in enumerate(range(HEAD, len(text), size), 1)
+        ]
+        told = both.golden.take(records)
+        ended, found = both.rig.run(records, file=True, interval=self.interval)
+        assert ended.error is None and found == told
+        assert Header.unpack(told[-1]).code == Told.END
+        both.steps.clear()
+        self._look(len(records))
+        both.begin()
+
+    @property
+    def _opening(self):
+        return self.both.frames.opening_beats * self.both.frames.bus_bytes
+
+    def _client(self, operation):
+        """A reader asks for some of what is read, and a keeper for what is refused."""
+        writer, reader, keeper = self.both.clients
+        kind = self.draw.random()
+        if kind < 0.02:
+            return keeper
+        return reader if kind < 0.5 and operation == Asked.GET else writer
+
+    def _run(self, made):
+        asked = [(self._client(request.operation), request) for request in made]
+        frames = [who.ask(r.operation, r.key, r.value) for who, r in asked]
+        ended, answers = self.both.rig.run(frames, interval=self.interval)
+        assert ended.error is None
+        for (who, _), answer in zip(asked, answers, strict=True):
+            assert who.hear(answer) is not None
+        self._look(len(made))
+
+    def _look(self, count):
+        machine, size = self.both.rig.machine, self.of.page_bytes
+        pages = {"read": [[] for _ in range(count)], "write": [[] for _ in range(count)]}
+        for seen in machine.trace(0):
+            at, late = divmod(seen.cycle, self.interval)
+            at = min(at, count - 1)  # the last page is written when nothing comes behind it
+            self.pages.append(late)
+            if seen.address % size == 0:  # a page's first burst
+                pages[seen.channel][at].append(seen.address // size)
+            if seen.channel == "write":
+                self.texts.append(seen.digest)
+        self.read += map(tuple, pages["read"])
+        self.written += map(tuple, pages["write"])
+        for port in (1, _LOG):
+            seen = machine.trace(port)
+            self.places += [(port, t.channel, t.address, t.beats) for t in seen]
+            written = [t for t in seen if t.channel == "write"]
+            self.waits += [t.cycle - k * self.interval for k, t in enumerate(written)]
+            self.texts += [t.digest for t in written]
+
+
+def _told(one, other):
+    """What all tests say of a workload beside another one."""
+    pair = one.trace, other.trace
+    return [
+        *(finding for seen in pair for finding in shape(seen)),
+        uniformity(one.trace),
+        independence(one.trace),
+        same_histogram(*pair),
+        same_gaps(*pair),
+        classifier(*pair),
+        ciphertexts((k, 0, text) for k, text in enumerate(one.texts)),
+        *same_times(one.waits, other.waits),
+        *same_times(one.pages, other.pages),
+    ]
+
+
+def _equal(one, other):
+    findings = _told(one, other)
+    assert [finding for finding in findings if not finding.passes] == []
+    assert one.places == other.places  # T6
+
+
+@pytest.mark.long
+def test_the_host_of_a_small_map_learns_nothing():
+    library = compiled(SHAPE)
+    one, other = (_Seen(library, name, 400, SHAPE, 800) for name in ("hot key", "sweep"))
+    _equal(one, other)
+
+
+_LEAKS = {
+    "what HBM reads is used when it is there": Defect(
+        "hdl.omap.front",
+        "m.submodules.entries = self.entries = Entries(config)",
+        """m.submodules.entries = self.entries = Entries(config)
+        got, line, bus = Signal(8), timeline._line, self.port.bus
+        a, e, some = schedule.hashed + 2, schedule.scan - 2, Signal()
+        m.d.comb += some.eq(line[a:e].any())
+        with m.If(some & (got == 2 * config.bucket_beats)):
+            m.d.sync += got.eq(0)
+            m.d.sync += line.eq(Cat(begin, line[: a - 1], Const(0, e - a), Const(1, 1), line[e:-1]))
+        with m.Else():
+            m.d.sync += got.eq(got + (bus.rvalid & bus.rready))""",
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("leak", _LEAKS)
+def test_a_leak_in_hardware_is_seen(leak):
+    with planted(_LEAKS[leak]):
+        leaking = compiled(_WIDE, note=leak, optimise="-O1")
+    one, other = (_Seen(leaking, name, 400, hbm=_HBM) for name in ("sweep", "hot key"))
+    findings = [*same_times(one.waits, other.waits), *same_times(one.pages, other.pages)]
+    assert not all(finding.passes for finding in findings), findings
