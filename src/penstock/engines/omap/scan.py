@@ -8,20 +8,24 @@ from pathlib import Path
 
 from penstock.sim.native.toolchain import build_text
 
-__all__ = ["scan_seconds"]
+__all__ = ["flags", "scan_seconds"]
 
-_FLAGS = ("-x", "c", "-O3", "-march=native", "-funroll-loops", "-shared", "-fPIC")
+_FLAGS = ("-O3", "-march=native", "-funroll-loops", "-shared", "-fPIC")
 #: vectors of 512 bits, which a GCC older than the processor leaves out
 _WIDE = ("avx512f", "avx512dq", "avx512bw", "avx512vl")
 
 
-@cache
-def _library(value_bytes: int) -> ctypes.CDLL:
+def flags() -> tuple[str, ...]:
+    """Return g++'s flags for what is quickest on this processor."""
     known = Path("/proc/cpuinfo").read_text().split()
     wide = ("-mprefer-vector-width=512", *(f"-m{name}" for name in _WIDE))
-    flags = (*_FLAGS, *(wide if set(_WIDE) <= set(known) else ()))
+    return (*_FLAGS, *(wide if set(_WIDE) <= set(known) else ()))
+
+
+@cache
+def _library(value_bytes: int) -> ctypes.CDLL:
     text = f"#define WORDS {value_bytes // 8}\n{Path(__file__).with_name('scan.c').read_text()}"
-    loaded = ctypes.CDLL(str(build_text("scan", text, flags)))
+    loaded = ctypes.CDLL(str(build_text("scan", text, ("-x", "c", *flags()))))
     loaded.scan_seconds.restype = ctypes.c_double
     loaded.scan_seconds.argtypes = [ctypes.c_long] * 3
     return loaded
