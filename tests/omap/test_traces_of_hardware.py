@@ -157,6 +157,19 @@ def test_the_host_of_a_small_map_learns_nothing():
 
 
 _LEAKS = {
+    "a request waits for the one before, if both have the same key": Defect(
+        "hdl.omap.front",
+        "pause = Signal(range(schedule.interval)) m.d.comb += [ self.idle.eq(timeline.idle), "
+        "begin.eq(self.i.valid & self.i_pairs.valid & (pause == 0)),",
+        """pause, last, held = Signal(range(schedule.interval)), Signal(64), Signal(7)
+        same, begun = self.i.p.key == last, self.i.valid & self.i_pairs.valid & (pause == 0)
+        with m.If(begin):
+            m.d.sync += [last.eq(self.i.p.key), held.eq(0)]
+        with m.Elif(begun):
+            m.d.sync += held.eq(held + 1)
+        m.d.comb += [ self.idle.eq(timeline.idle),
+            begin.eq(begun & (~same | (held == 64))),""",
+    ),
     "what HBM reads is used when it is there": Defect(
         "hdl.omap.front",
         "m.submodules.entries = self.entries = Entries(config)",
@@ -170,6 +183,16 @@ _LEAKS = {
         with m.Else():
             m.d.sync += got.eq(got + (bus.rvalid & bus.rready))""",
     ),
+    "a hit is answered earlier than a miss": Defect(
+        "hdl.omap.completion",
+        "with m.If(self.ends): m.d.sync += [self.answer.eq(1), self.at.eq(0), self.stage.eq(self.i)]",
+        """late, waits = Signal(6), Signal()
+        with m.If(self.ends):
+            m.d.sync += [self.answer.eq(self.i.op.hit), waits.eq(~self.i.op.hit)]
+            m.d.sync += [late.eq(0), self.at.eq(0), self.stage.eq(self.i)]
+        with m.Elif(waits):
+            m.d.sync += [late.eq(late + 1), self.answer.eq(late == 20), waits.eq(late != 20)]""",
+    ),
 }
 
 
@@ -178,6 +201,7 @@ _LEAKS = {
 def test_a_leak_in_hardware_is_seen(leak):
     with planted(_LEAKS[leak]):
         leaking = compiled(_WIDE, note=leak, optimise="-O1")
-    one, other = (_Seen(leaking, name, 400, hbm=_HBM) for name in ("sweep", "hot key"))
+    name = "misses" if "hit" in leak else "hot key"
+    one, other = (_Seen(leaking, workload, 400, hbm=_HBM) for workload in ("sweep", name))
     findings = [*same_times(one.waits, other.waits), *same_times(one.pages, other.pages)]
     assert not all(finding.passes for finding in findings), findings
