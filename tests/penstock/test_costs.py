@@ -46,6 +46,19 @@ def test_the_streams_of_a_run() -> None:
 
 
 @pytest.mark.parametrize(
+    ("target", "said"), [("ulx3s-85f-sdram", "without turns of rows"), ("u55c", "exact at")]
+)
+def test_what_the_cycles_leave_out(
+    target: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows in memory take turns with pages at a board's one port, which the engine's cycles do not have."""
+    sizes = "--dim m=900 --dim n=900 --dim k=8 --format fixed:8,8 --rows 500 --place P=memory"
+    assert run(["model", f"{EXAMPLES}/lrmf.psk", *sizes.split(), "--target", target]) == 0
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert said in text[text.index("engine ", text.index("link ")) :].partition("results")[0]
+
+
+@pytest.mark.parametrize(
     ("kernel", "given"),
     [
         ("closed_form.py", {"rows": 300, "options": {"refits": 2, "new": 40, "gone": 30}}),

@@ -102,7 +102,8 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
         **worth,
     )
     outcome.account = found
-    facts = _facts(found, machine)
+    whole = outcome.rtl is not None and outcome.rtl.backend == "board"
+    facts = _facts(found, machine, "" if whole else design.uncounted)
     unknown = []
     if moved.over_link and machine.link is None:
         what = f"{moved.over_link:,} bytes, not counted: the target has no link (--link)"
@@ -134,7 +135,7 @@ def _measured(job: Job, beside: str | None) -> list[Measured]:
     return found
 
 
-def _facts(found: Account, machine: Machine) -> Facts:
+def _facts(found: Account, machine: Machine, uncounted: str) -> Facts:
     from penstock.host.peers import joules
     from penstock.report.rows import Facts, Row
     from penstock.report.words import amount, grams_text, seconds_text
@@ -142,9 +143,10 @@ def _facts(found: Account, machine: Machine) -> Facts:
     rows = []
     for name, value in found.seconds.streams.items():
         clock = f"{machine.clock_mhz:g} MHz ({machine.clock_evidence})"
-        what = (
-            f", as pages come, estimated, at {clock}" if found.streamed else f", exact at {clock}"
-        )
+        if uncounted:
+            what = f" without {uncounted}, at {clock}"
+        else:
+            what = (", as pages come, estimated, at " if found.streamed else ", exact at ") + clock
         rows.append(
             Row(name, seconds_text(float(value)) + (what if name == "engine" else ", estimated"))
         )

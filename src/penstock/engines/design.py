@@ -123,6 +123,11 @@ class Design(hooks.Shown, ABC):
     def workload(self, given: Given) -> Workload:
         """Return the run on what was given. Raises SourceError, KernelError, Conflict."""
 
+    @property
+    def uncounted(self) -> str:
+        """What the cycles of an engine's run leave out of those of the whole device, in words; "" where nothing."""
+        return ""
+
     def check_hardware(self) -> None:
         """Raise KernelError where golden results are all that there is."""
         if (found := self.refused) is not None:

@@ -80,6 +80,11 @@ class AnalyticsDesign(Design):
         return register_map(self.plan, self.identity)
 
     @property
+    def uncounted(self) -> str:
+        one = self.plan.tables and self.target.ports < 2
+        return "turns of rows and pages at the board's one port" if one else ""
+
+    @property
     def bus_ports(self) -> tuple[PortSpec, ...]:
         from penstock.sim.native import PortSpec
 

@@ -85,7 +85,7 @@ def rows_moved(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Row]:
     if (number := told.get("busiest_bank")) is not None:
         bank = f"; busiest bank {number} with {told['busiest_bank_rows'] / max(sum(moved), 1):.1%}"
     yield Row("  moved", "{:,} fetched, {:,} written back".format(*moved) + bank)
-    if outcome.rtl is None and outcome.design is not None and outcome.design.target.ports < 2:
+    if outcome.rtl is None and outcome.design is not None and outcome.design.uncounted:
         yield Row("  port", "their own; on the board they share the pages', which takes longer")
     yield from _row_waits(told, outcome.cycles or 0)
 
