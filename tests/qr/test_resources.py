@@ -35,7 +35,7 @@ def test_as_packed() -> None:
 
 
 _SLOTS = {"target": Label.SLOT}
-_GIVENS = {"method": Method.GIVENS, "gram_lanes": 14, "lanes": 7}
+_GIVENS = {"method": Method.GIVENS, "gram_lanes": 14}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ _GIVENS = {"method": Method.GIVENS, "gram_lanes": 14, "lanes": 7}
 def test_memories_of_the_hardware(options: Any) -> None:
     """All with clocked reads."""
     kernel = from_text(SLOT9, "slot9.psk")
-    sizes = {"n_max": 5, "bus_bytes": 32, "jobs": 3, "contexts": 3, "gram_lanes": 28, "lanes": 7}
+    sizes = {"n_max": 5, "bus_bytes": 32, "jobs": 3, "contexts": 3, "gram_lanes": 28}
     design = replace(ps.compile(kernel, "vu9p").compiled, plan=FitPlan(**{**sizes, **options}))
     assert design.plan.built
     counted: Counter[Any] = Counter()

@@ -98,7 +98,8 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "--ring is not for fits of keys" in told("model k.psk --rows 90 --ring 4", 1)
 
 
-@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 50), marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("seeds", [range(1), range(1, 50)])
 def test_bad_networks(design: Any, seeds: range) -> None:
     """The whole device, Verilated, behind a network that loses, copies, spoils and overtakes: the fit, or a named error."""
     work, clock_hz = workload(design, 300, refits=0, new=0, gone=0), 200_000

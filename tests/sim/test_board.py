@@ -309,7 +309,7 @@ class Line:
             while ready and room + HEADER + len(ready[0].data or b"") <= RING:
                 room += HEADER + len(ready[0].data or b"")
                 wire += ready.pop(0).encode()
-            for body in self.parser.feed(self.board.exchange(wire)):
+            for body in self.parser.feed(self.board.exchange(wire, 50)):
                 asked = requests[len(answers)]
                 answers.append(decode_response(body))
                 room -= HEADER + len(asked.data or b"")
@@ -338,10 +338,9 @@ class Line:
     ("width", "tables"), [(4, (90, 300)), pytest.param(17, (120,), marks=pytest.mark.long)]
 )
 def test_a_run_takes_the_predicted_time(
-    width: int, tables: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    width: int, tables: tuple[int, ...], tmp_path: Path
 ) -> None:
     """Load, run and results on ulx3s-25f with the simulation's clock and line are within 2 % of what a report says they take."""
-    monkeypatch.setattr("penstock.sim.board._PIECE", 50)
     (file := tmp_path / "k.py").write_text(KERNEL)
     own = ps.target("ulx3s-25f")
     clock = replace(own.clock, mhz=CLOCK_HZ / 1e6)
