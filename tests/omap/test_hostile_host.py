@@ -53,8 +53,9 @@ def test_a_hostile_host_of_the_device_in_c(first):
 
 
 def test_a_hostile_host_of_hardware_reads_changes_and_rolls_back_nothing(library):
-    counts = _runs(library, (7, 45))
-    assert min(counts[name] for name in _MET) > 0, counts
+    counts = _runs(library, (7,))
+    met = ("rolled back", "restored", "cut", "opened", "again", "unopened", "stolen")
+    assert min(counts[name] for name in met) > 0, counts
 
 
 @pytest.mark.long

@@ -60,10 +60,10 @@ def _keys(**options: Any) -> Design:
     return replace(design, plan=replace(design.plan, **{**sizes, **options}))
 
 
-def _steps(number: str, rows: int, size: int = 64) -> Design:
+def _steps(number: str, rows: int, size: int = 64, banks: int = 2, **options: str) -> Design:
     sizes = {"k": size, "v": size}
     kernel = load_kernel(_EXAMPLES / "retnet.py")
-    made = compile(kernel, "u55c", None, number, dims=sizes, heads=1, banks=2)
+    made = compile(kernel, "u55c", None, number, dims=sizes, heads=1, banks=banks, **options)
     return replace(made, device=replace(made.device, rows=rows))
 
 
@@ -85,6 +85,7 @@ DESIGNS: dict[str, Callable[[], Design]] = {
     "keys, rotations": lambda: _keys(target=Label.RANK, method=Method.GIVENS),
     "retnet, float16": lambda: _steps("float16", 256),
     "retnet, mx8": lambda: _steps("mx8", 4),
+    "retnet, on chip": lambda: _steps("mx8", 4, banks=4, dram="on-chip", schedule="halves"),
     "map of 2^10": lambda: _map(1 << 10),
     "map of 2^16": lambda: _map(1 << 16),
 }
