@@ -47,7 +47,7 @@ def run(
         at = {"address": segment.address, "epochs": 1, "first": first}
         port = PortModel(engine.port, costs, reader.port, now, arrivals=arrivals, **at)
         now = _walked(engine, segment, costs.pages, port)
-        first += segment.pages
+        first += segment.pages if engine.ring else 0  # of the ring's stream
     return _written(engine, channel, now + 1, answer)
 
 

@@ -124,9 +124,10 @@ def scores(source: Source) -> None:
 
 
 KINDS: tuple[Callable[[Source], None], ...] = (keys, columns, givens, scores)
-LONG = [pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 60)]
+QUICK = (0, 13)  # keys; columns, rows of which go
+SEEDS = [s if s in QUICK else pytest.param(s, marks=pytest.mark.long) for s in range(60)]
 
 
-@pytest.mark.parametrize("seed", [0, 1, *LONG])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_fresh_configurations(seed: int) -> None:
     KINDS[seed % 4](np.random.default_rng([28, seed]))
