@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from math import ceil
 from random import Random
 from types import SimpleNamespace
 
@@ -42,7 +43,7 @@ class OnLine:
         """Let time pass to the next datagram for the host, or until `due`."""
         while True:
             comes = min(self.flying[0][0] if self.flying else due, due)
-            cycles = round((comes - self.now) * self.clock_hz)
+            cycles = ceil((comes - self.now) * self.clock_hz)  # a part of one passes, too
             if cycles > 0:
                 if answer := self.board.run(cycles):
                     self.put(answer, True)
