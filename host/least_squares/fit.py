@@ -24,6 +24,7 @@ from .sums import (
     gram_of_rows,
     nearest,
     power,
+    resolved,
     root,
     rounding,
     solved,
@@ -234,8 +235,7 @@ def _exactly(sums: Sums, gram: Gram, options: Options, exact: bool) -> Fit:
     )
     found = solved(gram, penalties, options.minimum_norm)
     kept = [k for k in found.kept if squares[k]]
-    factor = factored(gram, kept, penalties, True)
-    assert factor is not None
+    factor = resolved(gram, kept, penalties)
     # a penalty gives constant columns the weight 0
     dependent = tuple(d for d in found.dependent if not options.ridge or squares[d.column])
     means = [m * power(s) for m, s in zip(gram.means, gram.shifts, strict=True)]
@@ -269,8 +269,7 @@ def _exactly(sums: Sums, gram: Gram, options: Options, exact: bool) -> Fit:
             list(solved(gram, [Fraction()] * features, False).kept),
             [Fraction()] * features,
         )
-        factor = factored(gram, own, penalties)
-        assert factor is not None
+        factor = resolved(gram, own, penalties)
     return Fit(weights, nearest(bias), error, bias_error, tuple(kept), dependent, sums.rows, "none", 0, root(rss),
                root(tss), factor, tuple(own), lengths, floats[:-1], options, total)  # fmt: skip
 

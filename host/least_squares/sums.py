@@ -24,6 +24,7 @@ __all__ = [
     "gram_of_rows",
     "nearest",
     "power",
+    "resolved",
     "root",
     "rounding",
     "solved",
@@ -281,18 +282,11 @@ def _reduced(products: NDArray[np.object_]) -> tuple[list[int], list[list[int]],
 
 
 def factored(
-    gram: Gram, kept: Sequence[int], penalties: Sequence[Fraction], exactly: bool = False
+    gram: Gram, kept: Sequence[int], penalties: Sequence[Fraction], bits: int = _BITS
 ) -> NDArray[np.float64] | None:
     """Return R, upper triangular, with RᵀR the sums over products of the kept features, penalties added, each column divided by its
-    length; None where a pivot vanishes. Fixed point of some hundred bits, so that R has float64's digits.
-
-    `exactly`: of as many more bits as the penalties are small, so that none vanishes that is above 0.
+    length; None where a pivot vanishes. Fixed point of some hundred `bits`, so that R has float64's digits.
     """
-    bits = _BITS
-    for k in kept if exactly else ():
-        if penalties[k]:
-            share = gram.value(k, k) / penalties[k]
-            bits = max(bits, _BITS + share.numerator.bit_length() - share.denominator.bit_length())
     products, _ = _penalised(gram, penalties)
     size = len(kept)
     lengths = [int(products[k, k]) for k in kept]
@@ -315,3 +309,13 @@ def factored(
             left[i, i:] -= (left[k, i] * unit[i - k :]) >> bits
     scales = [root(Fraction(n, 1 << 2 * half)) for n, half in zip(lengths, halves, strict=True)]
     return found / np.array(scales)
+
+
+def resolved(gram: Gram, kept: Sequence[int], penalties: Sequence[Fraction]) -> NDArray[np.float64]:
+    """Return `factored` of columns that are independent in exact arithmetic, with as many bits as that takes."""
+    bits = _BITS
+    while True:
+        found = factored(gram, kept, penalties, bits)
+        if found is not None and np.diag(found).min(initial=1.0) >= 2.0 ** (-bits / 4):
+            return found
+        bits *= 2

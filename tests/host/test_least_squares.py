@@ -312,6 +312,18 @@ def test_a_penalty_that_float64_does_not_see(whole: bool, weighted: bool, ridge:
     assert found.bias == float(bias) and found.rank == 4
 
 
+def test_a_condition_beyond_all_digits() -> None:
+    """Columns that differ in one number of 10⁻⁵⁵ and less have weights, and a condition, of their own."""
+    for seed in range(12):
+        source = np.random.default_rng(seed)
+        c, a, y = source.standard_normal((3, 6))
+        a[0], b, tiny = 0, a.copy(), 10.0 ** -source.integers(55, 140)
+        b[0] = tiny
+        found = fitted([c, a, b, y], 2, ridge=1e-300)
+        check(found, [c, a, b, y], ridge=1e-300)
+        assert 0.1 < found.condition_scaled * tiny < 100
+
+
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize(("ridge", "refine"), [(0, True), (2.5, True), (2.5, False)])
 def test_weighted_fits_are_scikit_learns(intercept: bool, ridge: float, refine: bool) -> None:
