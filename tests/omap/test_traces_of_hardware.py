@@ -29,7 +29,7 @@ from testbench.obliviousness import (
     uniformity,
 )
 from testbench.omap import config
-from testbench.omap_workloads import workload
+from testbench.omap_workloads import WORKLOADS, workload
 
 _PART = target_named("u55c")
 _HBM = parse_memory(_PART.dram, _PART.clock_mhz)
@@ -154,6 +154,23 @@ def test_the_host_of_a_small_map_learns_nothing():
     library = compiled(SHAPE)
     one, other = (_Seen(library, name, 400, SHAPE, 800) for name in ("hot key", "sweep"))
     _equal(one, other)
+
+
+@pytest.fixture(scope="module")
+def library():
+    return compiled(_WIDE, optimise="-O1")
+
+
+@pytest.fixture(scope="module")
+def sweep(library):
+    return _Seen(library, "sweep", 4000, hbm=_HBM)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "sweep"])
+def test_the_host_learns_nothing(library, sweep, name):
+    _equal(_Seen(library, name, 4000, hbm=_HBM), sweep)
 
 
 _LEAKS = {
