@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from ..hdl.memory import SdramController, SdramPins
 from ..hdl.modules import ModuleLibrary
 from ..hdl.shell.verilog import to_verilog
 from ..hdl.soc.soc import Soc
+from ..models.link.ethernet import Station
 from ..models.link.timing import SIMULATED_DIVISOR
 from ..models.memory.sdram import Chip, SdramError
 from .machine import Closing
@@ -48,7 +49,7 @@ _PIECE = 2_000
 _QUIET = 20_000
 
 
-def verilog(soc: Soc) -> str:
+def verilog(soc: Any) -> str:
     """Return the Verilog of a device, top module `penstock`."""
     return to_verilog(soc, library=soc.library)
 
@@ -60,9 +61,11 @@ def generate(
     memory_bytes: int,
     memory: str = "block RAM",
     baud: int | None = BAUD,
+    station: Station | None = None,
+    around: Callable[[Soc], Any] = lambda soc: soc,
 ) -> str:
     """Return the Verilog of an engine's device, with `memory_bytes` of memory of that kind (as of `Soc`) and the simulation's serial line; `baud` None:
-    with datagrams (`Datagrams`) in place of it.
+    with datagrams (`Datagrams`) in place of it, on Ethernet where it is a station; `around`: makes the top of it.
 
     Raises BuildError for more memory than `MOST_BYTES`: generating it takes some 700 bytes of this machine's memory for each.
     """
@@ -70,17 +73,17 @@ def generate(
         raise BuildError(
             f"a device in simulation has at most {MOST_BYTES >> 20} MB of {memory}, not {-(-memory_bytes >> 20)} MB"
         )
-    return verilog(
-        Soc(
-            engine,
-            engine.register_map,
-            library=library,
-            memory_bytes=memory_bytes,
-            clock_hz=CLOCK_HZ,
-            baud=baud,
-            memory=memory,
-        )
+    soc = Soc(
+        engine,
+        engine.register_map,
+        library=library,
+        memory_bytes=memory_bytes,
+        clock_hz=CLOCK_HZ,
+        baud=baud,
+        station=station,
+        memory=memory,
     )
+    return verilog(around(soc))
 
 
 class _WithSdram(wiring.Component):

@@ -90,6 +90,7 @@ class Soc(wiring.Component):
                 "rx_er": In(1),
                 "txd": Out(8),
                 "tx_en": Out(1),
+                "tick": In(1),
             }
         elif baud is None:
             self.identity = Identity(first.data_bytes, memory_bytes, clock_hz, ring=BUFFER)
@@ -167,7 +168,7 @@ class Soc(wiring.Component):
             self.txd.eq(ethernet.txd),
             self.tx_en.eq(ethernet.tx_en),
             link.spoilt.eq(ethernet.spoilt),
-            link.tick.eq(count == 0),
+            link.tick.eq(self.tick | (count == 0)),
         ]
         m.d.sync += count.eq(Mux(count == 0, self.clock_hz - 1, count - 1))
         connect(m, ethernet.o, link.i)

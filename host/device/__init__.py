@@ -1,7 +1,7 @@
 """One driver for boards and for the same devices in simulation."""
 
 from .device import Device, Report
-from .emulation import emulated
+from .emulation import emulated, tapped
 from .errors import DeviceError, LinkError
 from .machine import DeviceMachine
 from .opening import serial_device, simulated_device
@@ -23,4 +23,5 @@ __all__ = [
     "emulated",
     "serial_device",
     "simulated_device",
+    "tapped",
 ]

@@ -1,29 +1,50 @@
-"""A simulated device behind a UDP socket on loopback: what `penstock emulate` and `sim:DIR?link=udp` open."""
+"""A simulated device behind a UDP socket on loopback, which `penstock emulate` and `sim:DIR?link=udp` open, or behind a network interface."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import socket
+import struct
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from ...models.link.envelope import SILENCE, WINDOW
 from ...sim.board import Datagrams
+from ...sim.frames import Frames
 from .errors import DeviceError
 
-__all__ = ["emulated"]
+__all__ = ["emulated", "tapped"]
 
 #: sessions whose hosts are remembered
 _HOSTS = 64
+#: of Linux, `TUNSETIFF` and `IFF_TAP | IFF_NO_PI`; bytes of an interface's name
+_TUNSETIFF, _TAP_ALONE, _NAME = 0x4004_54CA, 0x1002, 15
+#: bytes of the shortest frame, without its FCS
+_SHORTEST = 60
 
 
 @contextmanager
 def emulated(source: str, port: int = 0) -> Iterator[int]:
     """Run a device from its Verilog (`sim.board.generate`, `baud` None) behind a UDP socket of 127.0.0.1; give its port. Raises BuildError, and
     DeviceError where the port is taken."""
+    hosts: dict[bytes, tuple[str, int]] = {}
+
+    def come() -> bytes:
+        datagram, host = line.recvfrom(2048)
+        hosts[datagram[:4]] = host
+        if len(hosts) > _HOSTS:
+            del hosts[next(iter(hosts))]
+        return datagram
+
+    def go(answer: bytes) -> None:
+        """What a device answers to a session goes where that was last heard from."""
+        if (whose := hosts.get(answer[:4])) is not None:
+            line.sendto(answer, whose)
+
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
         try:
             line.bind(("127.0.0.1", port))
@@ -31,36 +52,69 @@ def emulated(source: str, port: int = 0) -> Iterator[int]:
             message = f"cannot listen on udp:127.0.0.1:{port}: {problem.strerror}"
             raise DeviceError(message, "port 0 takes one that is free") from None
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, WINDOW << 12)
-        with Datagrams(source) as board:
-            ends, end = os.pipe()
-            thread = threading.Thread(target=_serve, args=(line, board, ends), daemon=True)
-            thread.start()
-            try:
-                yield line.getsockname()[1]
-            finally:
-                os.close(end)
-                thread.join()
-                os.close(ends)
+        with Datagrams(source) as board, _served(line.fileno(), board, come, go):
+            yield line.getsockname()[1]
 
 
-def _serve(line: socket.socket, board: Datagrams, ends: int) -> None:
-    """Hand datagrams on until `ends` can be read; what a device answers to a session goes where that was last heard from."""
-    hosts: dict[bytes, tuple[str, int]] = {}
+@contextmanager
+def tapped(source: str, name: str) -> Iterator[None]:
+    """Run a device from its Verilog (`sim.frames.generate`) behind this machine's TAP interface `name`, which is made where there is none; it goes with
+    the device then. Who calls gives it an address. Raises BuildError, and DeviceError where it may not be opened."""
+
+    def go(frame: bytes) -> None:
+        with suppress(OSError):  # of an interface that is down
+            os.write(tap, frame)
+
+    try:
+        tap = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    except OSError as problem:
+        message = f"cannot open /dev/net/tun: {problem.strerror}"
+        raise DeviceError(message, "--port puts the device behind a UDP socket") from None
+    try:
+        try:
+            fcntl.ioctl(tap, _TUNSETIFF, struct.pack("16sH22x", name.encode()[:_NAME], _TAP_ALONE))
+        except OSError as problem:
+            message = f"cannot open the TAP interface {name}: {problem.strerror}"
+            hint = f'an administrator makes one: ip tuntap add {name} mode tap user "$USER"'
+            raise DeviceError(message, hint) from None
+        with (
+            Frames(source) as board,
+            _served(tap, board, lambda: os.read(tap, 2048).ljust(_SHORTEST, b"\0"), go),
+        ):
+            yield
+    finally:
+        os.close(tap)
+
+
+@contextmanager
+def _served(
+    line: int, board: Datagrams, come: Callable[[], bytes], go: Callable[[bytes], None]
+) -> Iterator[None]:
+    """Hand on what comes, when `line` can be read, and what the device answers, in a thread."""
+    ends, end = os.pipe()
+    thread = threading.Thread(target=_serve, args=(line, board, come, go, ends), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        os.close(end)
+        thread.join()
+        os.close(ends)
+
+
+def _serve(
+    line: int, board: Datagrams, come: Callable[[], bytes], go: Callable[[bytes], None], ends: int
+) -> None:
+    """Do so until `ends` can be read. The device's seconds are this machine's."""
     second = int(time.monotonic())
     while True:
-        patience = 0.0 if board.active else None
-        ready = select.select([line.fileno(), ends], [], [], patience)[0]
+        ready = select.select([line, ends], [], [], 0.0 if board.active else None)[0]
         if ends in ready:
             return
-        if ready:
-            datagram, host = line.recvfrom(2048)
-            hosts[datagram[:4]] = host
-            if len(hosts) > _HOSTS:
-                del hosts[next(iter(hosts))]
+        if line in ready:
             past, second = second, int(time.monotonic())
             for _ in range(min(second - past, SILENCE)):
                 board.tick()
-            board.send(datagram)
-        answer = board.run()
-        if (whose := hosts.get(answer[:4])) is not None:
-            line.sendto(answer, whose)
+            board.send(come())
+        if answer := board.run():
+            go(answer)

@@ -131,10 +131,17 @@ def _simulated(place: str) -> tuple[str, str]:
 
 
 def generated(
-    described: Design, board: dict[str, Any], link: str, memory_bytes: int | None = None
+    described: Design,
+    board: dict[str, Any],
+    link: str,
+    memory_bytes: int | None = None,
+    *,
+    address: bytes | None = None,
 ) -> str:
-    """Return a design as a whole device; `board`: what its folder's manifest says of one; `link`: "uart" or "udp"."""
+    """Return a design as a whole device; `board`: what its folder's manifest says of one; `link`: "uart" or "udp"; `address`: of IPv4, for Ethernet."""
+    from penstock.models.link.ethernet import addressed
     from penstock.sim import board as boards
+    from penstock.sim import frames
 
     engine, library = described.hardware()
     size = board.get("memory_bytes", 1 << 18) if memory_bytes is None else memory_bytes
@@ -142,6 +149,9 @@ def generated(
         raise DeviceError(f"a device has a multiple of 4096 bytes of memory, not {size!r}")
     # single-port RAM has a timing of its own
     single = memory_bytes is None and board.get("memory") == "SPRAM"
-    memory = "SPRAM" if single else "block RAM"
+    sizes: dict[str, Any] = {"memory_bytes": size, "memory": "SPRAM" if single else "block RAM"}
+    if address is not None:
+        station = addressed(described.registers.design, address)
+        return frames.generate(engine, library, station, **sizes)
     baud = boards.BAUD if link == "uart" else None
-    return boards.generate(engine, library, memory_bytes=size, memory=memory, baud=baud)
+    return boards.generate(engine, library, **sizes, baud=baud)

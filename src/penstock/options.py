@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 from math import isfinite
 from typing import Any
 
@@ -19,6 +20,7 @@ __all__ = [
     "RING",
     "TABLE",
     "Count",
+    "IPAddress",
     "Number",
     "Once",
     "Option",
@@ -94,6 +96,21 @@ class Number(click.FloatRange):
             pass
         message = f"it must be a number, {self._describe_range()}, not {value!r}"
         raise click.BadParameter(message, ctx, param)
+
+
+class IPAddress(click.ParamType):
+    """A device's IPv4 address, as its four bytes."""
+
+    name = "address"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> bytes:
+        try:
+            return value if isinstance(value, bytes) else IPv4Address(value).packed
+        except ValueError:
+            hint = "four numbers, as in --ip-address 192.168.1.50"
+            raise Conflict(f"{value!r} is no IPv4 address", hint, ctx) from None
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.hdl.soc import Soc
 from penstock.host.device import emulated
 from penstock.models.link.ethernet import Burst, Clocked, Given, checksum, on_wire, taken
-from penstock.sim.board import CLOCK_HZ, Datagrams, verilog
+from penstock.sim.board import Datagrams
+from penstock.sim.frames import generate
 from testbench.frames import HOST, STATION, drawn, packet, play, spoilt, wire
-from testbench.wired import Framed, Wired
+from testbench.wired import Framed
 
 KERNEL = """kernel logistic(x: input[3], y: output, w: model[3], rate: meta = 0.1)
   error = sigmoid(sum(w * x)) - y
@@ -218,15 +218,7 @@ def test_a_kernel_is_trained_over_frames(monkeypatch: pytest.MonkeyPatch, tmp_pa
     (tmp_path / "small.psk").write_text(KERNEL)
     design = ps.compile(tmp_path / "small.psk", "colorlight-i5", table, "fixed:8,8")
     engine, library = design.hardware()
-    soc = Soc(
-        engine,
-        engine.register_map,
-        library=library,
-        memory_bytes=1 << 15,
-        clock_hz=CLOCK_HZ,
-        baud=None,
-        station=STATION,
-    )
+    source = generate(engine, library, STATION, memory_bytes=1 << 15)
     count = [0]
 
     class Lossy(Framed):
@@ -244,7 +236,7 @@ def test_a_kernel_is_trained_over_frames(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
     monkeypatch.setattr("penstock.host.device.emulation.Datagrams", Lossy)
     with (
-        emulated(verilog(Wired(soc))) as port,
+        emulated(source) as port,
         ps.open(f"udp:127.0.0.1:{port}", register_map=design.registers, timeout=30) as device,
     ):
         run = design.run(table, "board", device=device)

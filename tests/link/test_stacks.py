@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import penstock as ps
-from penstock.hdl.soc import Soc
 from penstock.host.device import Device, Udp
-from penstock.models.link.ethernet import Station
-from penstock.sim.board import CLOCK_HZ, verilog
-from testbench.stacks import alone, echoed, tapped
-from testbench.wired import Framed, Wired
+from testbench.command_line import told
+from testbench.stacks import alone, echoed, joined
 
-STATION = Station(bytes.fromhex("02a0b0c0d0e1"), bytes([10, 0, 0, 9]), 5004)
 SOURCE = "random:rows=60"
 KERNEL = """kernel logistic(x: input[3], y: output, w: model[3], rate: meta = 0.1)
   error = sigmoid(sum(w * x)) - y
@@ -31,32 +30,33 @@ def design(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return ps.compile(file, "colorlight-i5", SOURCE, "fixed:8,8")
 
 
-@pytest.fixture(scope="module")
-def source(design: Any) -> str:
-    engine, library = design.compiled.hardware()
-    sizes = {"memory_bytes": 1 << 15, "clock_hz": CLOCK_HZ, "baud": None, "station": STATION}
-    soc = Soc(engine, engine.register_map, library=library, **sizes)
-    return verilog(Wired(soc))
-
-
 @pytest.mark.long
-def test_the_kernels_stack(design: Any, source: str) -> None:
+def test_the_kernels_stack(design: Any, tmp_path: Path) -> None:
     """ARP, ping and UDP of the kernel's own: echoes of all lengths, then a training over the transport that `ps.open` takes."""
     sizes = (0, 1, 17, 56, 1472)
+    design.save(tmp_path / "design")
+    command = [sys.executable, "-m", "penstock", "emulate", "design", "--ip-address", "10.0.0.9"]
+    command += ["--tap", "penstock"]
 
     def talked() -> tuple[list[bytes], Any] | str:
-        with ExitStack() as joined:
+        try:
+            alone()
+            os.close(os.open("/dev/net/tun", os.O_RDWR))
+        except OSError as problem:
+            return f"no TAP: {problem}"
+        with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
             try:
-                alone()
-                joined.enter_context(tapped(board, "10.0.0.200"))
-            except OSError as problem:
-                return f"no TAP: {problem}"
-            echoes = [echoed("10.0.0.9", (bytes(range(256)) * 6)[:size]) for size in sizes]
-            connect = partial(Udp, timeout=30.0)
-            with Device("10.0.0.9", connect, register_map=design.compiled.registers) as device:
-                return echoes, design.run(SOURCE, "board", device=device)
+                assert process.stdout is not None
+                assert process.stdout.readline() == "design on udp:penstock:10.0.0.9\n"
+                joined("penstock", "10.0.0.200")
+                echoes = [echoed("10.0.0.9", (bytes(range(256)) * 6)[:size]) for size in sizes]
+                connect = partial(Udp, timeout=30.0)
+                with Device("10.0.0.9", connect, register_map=design.compiled.registers) as device:
+                    return echoes, design.run(SOURCE, "board", device=device)
+            finally:
+                process.kill()
 
-    with Framed(source, bytes, bytes) as board, ThreadPoolExecutor(1) as own:
+    with ThreadPoolExecutor(1) as own:  # a network is a thread's
         said = own.submit(talked).result()
     if isinstance(said, str):
         pytest.skip(said)
@@ -64,3 +64,10 @@ def test_the_kernels_stack(design: Any, source: str) -> None:
     assert echoes == [(bytes(range(256)) * 6)[:size] for size in sizes]
     golden = design.run(SOURCE, "golden")
     assert run.ok and all((run.codes[name] == codes).all() for name, codes in golden.codes.items())
+
+
+def test_a_tap_needs_an_address() -> None:
+    for more in ("--tap tap0", "--ip-address 10.0.0.9"):
+        assert "--tap and --ip-address go together" in told(f"emulate design {more}", 1)
+    said = told("emulate design --tap tap0 --ip-address 10.0.0", 1)
+    assert "'10.0.0' is no IPv4 address" in said

@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from penstock.dsl.core.hints import closest
 from penstock.errors import Conflict
 from penstock.models.plugins import absent
 from penstock.models.target import RESOURCES, Link, Target
-from penstock.options import Count, Once
+from penstock.options import Count, IPAddress, Once
 from penstock.report.rows import Column, Grid, Part
 from penstock.report.words import size_text
 from penstock.state import State
@@ -151,7 +150,7 @@ def _build(state: State, **values: Any) -> None:
     state.show((_summary(design, board, built, folder), *_charts(job)))
 
 
-def _linked(board: Target, link: str | None, address: str | None) -> tuple[Target, bytes | None]:
+def _linked(board: Target, link: str | None, address: bytes | None) -> tuple[Target, bytes | None]:
     """Return the board with the link that is asked for, and its address on Ethernet."""
     if link != "udp":
         if address is not None:
@@ -162,17 +161,12 @@ def _linked(board: Target, link: str | None, address: str | None) -> tuple[Targe
         raise Conflict(f"{board.name} has no gigabit PHY that is known", f"{able} have")
     if address is None:
         raise Conflict("--link udp needs the board's address", "--ip-address 192.168.1.50, for one")
-    try:
-        found = IPv4Address(address)
-    except ValueError:
-        hint = "four numbers, as in --ip-address 192.168.1.50"
-        raise Conflict(f"{address!r} is no IPv4 address", hint) from None
     from penstock.boards.rgmii import BESIDE
 
     less = asdict(BESIDE)
     left: dict[str, Any] = {k: getattr(board, k) - less.get(k, 0) for k in RESOURCES}
     udp = Link(kind="udp", source="--link")
-    return replace(board, link=udp, reserve=BESIDE, **left), found.packed
+    return replace(board, link=udp, reserve=BESIDE, **left), address
 
 
 def _charts(job: Job) -> list[Part]:
@@ -440,7 +434,12 @@ def _own() -> list[click.Parameter]:
         Once(("--clock",), type=float, metavar="MHZ", help=clock),
         Once(("--jobs",), type=Count(1, 64), metavar="N", help=jobs),
         Once(("--limit",), type=Count(1, 100_000), metavar="MINUTES", help=limit),
-        Once(("--ip-address",), metavar="A", help="The board's IPv4 address, with --link udp."),
+        Once(
+            ("--ip-address",),
+            type=IPAddress(),
+            metavar="A",
+            help="The board's IPv4 address, with --link udp.",
+        ),
     ]
 
 

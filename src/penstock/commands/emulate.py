@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 
 import click
 
 from penstock.commandline import Command
-from penstock.options import Count, Once
+from penstock.errors import Conflict
+from penstock.options import Count, IPAddress, Once
 from penstock.state import State
 
 __all__ = ["COMMANDS"]
 
 
 @click.pass_obj
-def _emulate(state: State, folder: str, link: str, port: int) -> None:
+def _emulate(
+    state: State, folder: str, link: str, port: int, tap: str | None, ip_address: bytes | None
+) -> None:
     """Run the device of a design in simulation behind a socket of this machine.
 
     DIR is what `build` or `compile` wrote. Programs open it as they open a board:
-    penstock.open("udp:127.0.0.1:PORT"). It ends with Ctrl-C.
+    penstock.open("udp:127.0.0.1:PORT"). With --tap it has Ethernet, and the network of this
+    machine reaches it at its address. It ends with Ctrl-C.
     """
     from penstock.api import opened
     from penstock.devices import generated
-    from penstock.host.device import emulated
+    from penstock.host.device import emulated, tapped
 
+    if (tap is None) != (ip_address is None):
+        hint = "--tap tap0 --ip-address 10.0.0.9, for one"
+        raise Conflict("--tap and --ip-address go together", hint)
     described, manifest = opened(folder)
-    source = generated(described, manifest.get("board", {}), link)
-    with emulated(source, port) as taken:
+    source = generated(described, manifest.get("board", {}), link, address=ip_address)
+    with ExitStack() as device:
+        if tap is not None:
+            device.enter_context(tapped(source, tap))
+            place = f"{tap}:{'.'.join(map(str, ip_address or b''))}"
+        else:
+            place = f"127.0.0.1:{device.enter_context(emulated(source, port))}"
         # a line of its own, so that a program that starts it can read the port
-        print(f"{folder} on {link}:127.0.0.1:{taken}", flush=True)
+        print(f"{folder} on {link}:{place}", flush=True)
         threading.Event().wait()
 
 
@@ -50,6 +63,17 @@ COMMANDS = (
                 default=[5004],
                 metavar="N",
                 help="Port of 127.0.0.1; 0 takes a free one.  [default: 5004]",
+            ),
+            Once(
+                ("--tap",),
+                metavar="NAME",
+                help="A TAP interface of this machine in place of the socket.",
+            ),
+            Once(
+                ("--ip-address",),
+                type=IPAddress(),
+                metavar="A",
+                help="The device's IPv4 address, with --tap.",
             ),
         ],
         help=_emulate.__doc__,
