@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -78,13 +79,23 @@ def until(found: Callable[[], bool], seconds: float) -> bool:
     """Wait until something is so; return whether it is."""
     end = monotonic() + seconds
     while not found() and monotonic() < end:
-        sleep(0.02)
+        sleep(0.1)
     return found()
 
 
 def family(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """Return all that a command has started, and what these have."""
     return psutil.Process(process.pid).children(recursive=True)
+
+
+def heirs(folder: Path) -> list[psutil.Process]:
+    """Return all processes that have the environment of what was begun in a folder."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get("PENSTOCK_CACHE") == str(folder / "cache"):
+                found.append(process)
+    return found
 
 
 def runs(program: str, processes: list[psutil.Process]) -> bool:
@@ -118,8 +129,8 @@ def ended(folder: Path, command: str, how: str, wait: float = 0.0) -> None:
             process.kill()
         said = process.stderr.read()
         assert there, said
-    _, left = psutil.wait_procs(children, timeout=2)
-    left = [one for one in left if lives(one)]
+    until(lambda: not any(lives(one) for one in {*children, *heirs(folder)}), 2)
+    left = [one for one in {*children, *heirs(folder)} if lives(one)]
     names = [str(one) for one in left]
     for one in left:
         one.kill()

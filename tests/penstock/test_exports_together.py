@@ -1,0 +1,161 @@
+"""Cores of all examples and of the outside engine, two of each under other names, in one project: Icarus, Verilator's lint without a waiver, Yosys; FuseSoC
+runs the bench of each, which finds a changed bit."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.api import compile
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.export.bench import Bench
+from penstock.export.exporter import exported
+from penstock.output import write_folder
+from testbench.cores import flipped, icarus, lint, ran
+from testbench.outside import KERNEL, commands, installed
+from testbench.yosys import yosys
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+#: how each example's kernel is made small
+KERNELS: dict[str, dict[str, Any]] = {
+    "attention.py:attend": {"dims": {"t": 32, "d": 32}},
+    "attention.py:attention": {"dims": {"t": 32, "k": 32, "v": 32}},
+    "attention.py:decoding": {"dims": {"t": 32, "k": 32, "v": 32}},
+    "attention.py:score": {"dims": {"t": 32, "d": 32}},
+    "biased_lrmf.py": {"dims": {"m": 8, "n": 8, "k": 2}},
+    "closed_form.py": {"dims": {"d": 3}},
+    "count_min.py": {"dims": {"n": 16}},
+    "deltanet.py": {"dims": {"k": 32, "v": 32}},
+    "embedding_bags.py": {"dims": {"n": 8, "k": 2, "d": 2}},
+    "factorisation_machine.py": {"dims": {"n": 8, "k": 2, "fields": 3}},
+    "gated_deltanet.py": {"dims": {"k": 32, "v": 32}},
+    "gla.py": {"dims": {"k": 32, "v": 32}},
+    "group_by.py": {"dims": {"n": 8}},
+    "hgrn2.py": {"dims": {"k": 32, "v": 32}},
+    "kmeans.py": {"dims": {"d": 2, "k": 2}},
+    "linear.py": {"dims": {"d": 3}},
+    "logistic.py": {"dims": {"d": 4}, "format": "fixed:8,8"},
+    "lrmf.py": {"dims": {"m": 8, "n": 8, "k": 2}},
+    "mamba2.py": {"dims": {"n": 32, "p": 32}},
+    "mlp.py": {"dims": {"d": 3, "h": 2}},
+    "mlstm.py": {"dims": {"k": 32, "v": 32}},
+    "naive_bayes.py": {"dims": {"k": 2, "n": 8, "cells": 16}},
+    "rank_model.py:rank_model": {},
+    "rank_model.py:slots": {},
+    "retnet.py": {"dims": {"k": 32, "v": 32}},
+    "ridge.py": {"dims": {"d": 3}},
+    "rwkv6.py": {"dims": {"k": 32, "v": 32}},
+    "rwkv7.py": {"dims": {"k": 32, "v": 32}},
+    "skip_gram.py": {"dims": {"n": 8, "k": 2}},
+    "svm.py": {"dims": {"d": 3}},
+    "zamba2.py": {},
+}
+#: of this one there are golden results alone
+WITHOUT_HARDWARE = {"naive_bayes.py"}
+#: maps, whose secrets come from a vault, and programs
+OTHERS = {"breached_passwords.py", "contacts.py", "demo.py", "language.py", "serving.py"}
+
+
+def names(where: str) -> tuple[str, str]:
+    name = where.rpartition(":")[2].removesuffix(".py")
+    return f"{name}_a", f"other_{name}"
+
+
+def exports(folder: Path, where: str) -> Iterator[Path]:
+    """Export an example twice; a file that has golden results alone says so."""
+    try:
+        design = compile(str(EXAMPLES / where), **KERNELS[where])
+        for ip in names(where):
+            yield design.export(folder / ip, ip=ip, targets=["fusesoc"])
+    except KernelError as problem:
+        assert problem.diagnostic.code == "E496" and where in WITHOUT_HARDWARE
+
+
+def tallies(folder: Path) -> Iterator[Path]:
+    """Export the outside engine's kernel twice."""
+    (folder / "sums.py").write_text(KERNEL)
+    with commands(installed(folder)) as command:
+        for ip in names("tally"):
+            given = ["--data", "numbers:5,7,11", "--ip", ip, "--for", "fusesoc"]
+            out = ["--out", str(folder / ip)]
+            code, _, said = command("export", str(folder / "sums.py"), *given, *out)
+            assert code == 0, said
+            yield folder / ip
+
+
+def project(folder: Path, cores: Sequence[Path]) -> list[str]:
+    """Write a module that has all cores, whose inputs rest and whose outputs lead nowhere; return all sources."""
+    lines = ["module all;"]
+    for core in cores:
+        text = (core / f"rtl/{core.name}.v").read_text()
+        ports = re.findall(r"^  (input|output) wire (?:\[(\d+):0\] )?(\w+)", text, re.MULTILINE)
+        ends = [
+            f".{name}({f'{int(top or 0) + 1}' + chr(39) + 'd0' if way == 'input' else ''})"
+            for way, top, name in ports
+        ]
+        lines.append(f"  {core.name} {core.name}_0 ({', '.join(ends)});")
+    (folder / "all.v").write_text("\n".join([*lines, "endmodule", ""]))
+    files = [
+        f"{core.relative_to(folder)}/{line}"
+        for core in cores
+        for line in (core / "filelist.f").read_text().split()
+    ]
+    (folder / "all.f").write_text("\n".join(["all.v", *files, ""]))
+    return ["all.v", *files]
+
+
+def hold(folder: Path, cores: Sequence[Path]) -> None:
+    """Have Icarus, Verilator and Yosys read the project. Raises ToolError where Yosys does not take it."""
+    sources = project(folder, cores)
+    command = ["iverilog", "-g2012", "-Wall", "-o", "all.vvp", "-s", "all", "-f", "all.f"]
+    made = ran(*command, folder=folder)
+    assert not made.returncode, made.stderr
+    assert not lint(folder, "all", "-f", "all.f")
+    reading = [f"read_verilog {name}" for name in sources]
+    yosys("; ".join([*reading, "hierarchy -check -top all", "proc", "check -assert"]), folder)
+
+
+def check_benches(folder: Path, core: Path) -> None:
+    """FuseSoC runs the bench, in the cycles of the model (`recorded`); with a changed bit it fails; C99 takes the driver."""
+    program = str(Path(sys.executable).with_name("fusesoc"))
+    command = [program, "--cores-root", str(core), "run", "--target=sim", core.name]
+    done = ran(*command, folder=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"PASS {core.name}: " in done.stdout
+    flags = ["-std=c99", "-Wall", "-Werror", "-c", "-o", "driver.o"]
+    compiled = ran("cc", *flags, f"sw/{core.name}.c", folder=core)
+    assert not compiled.returncode, compiled.stderr
+    flipped(core)
+    done = icarus(core, core.name)
+    assert done.returncode == 1 and f"FAIL {core.name}: " in done.stdout, done.stdout
+
+
+def test_two_examples_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In two formats, so that modules of one purpose differ; without vectors and descriptions of registers, which the project does not read."""
+    monkeypatch.setattr("penstock.export.exporter.register_files", lambda *_: {})
+    cores = []
+    bench = Bench((), b"", {}, (), 8, 0, 0, 0)
+    for where in ("linear.py", "logistic.py"):
+        design = compile(str(EXAMPLES / where), **KERNELS[where])
+        for ip in names(where):
+            cores.append(write_folder(tmp_path / ip, exported(design, ip, (), bench)))
+    hold(tmp_path, cores)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(5400)
+def test_all_together(tmp_path: Path) -> None:
+    assert {where.partition(":")[0] for where in KERNELS} | OTHERS == {
+        path.name for path in EXAMPLES.glob("*.py")
+    }
+    cores = [core for where in KERNELS for core in exports(tmp_path, where)]
+    cores += tallies(tmp_path)
+    assert len(cores) == 2 * (len(KERNELS) - len(WITHOUT_HARDWARE) + 1)
+    hold(tmp_path, cores)
+    for core in cores:
+        check_benches(tmp_path, core)

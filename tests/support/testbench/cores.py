@@ -1,0 +1,48 @@
+"""Programs that read cores that were exported: Icarus, Verilator's lint."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from penstock.sim.native.toolchain import verilator_root
+
+__all__ = ["flipped", "icarus", "lint", "ran"]
+
+
+def ran(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+
+
+def icarus(folder: Path, ip: str) -> subprocess.CompletedProcess[str]:
+    """Return what the bench of an export says in Icarus."""
+    made = ran(
+        "iverilog", "-g2012", "-o", f"{ip}.vvp", "-f", "filelist.f", f"tb/{ip}_tb.v", folder=folder
+    )
+    assert not made.returncode, made.stderr
+    return ran("vvp", "-n", f"{ip}.vvp", folder=folder)
+
+
+def lint(folder: Path, top: str, *files: str) -> str:
+    """Return what Verilator's default warnings say."""
+    program = str(verilator_root() / "bin" / "verilator_bin")
+    command = [
+        "env",
+        f"VERILATOR_ROOT={verilator_root()}",
+        program,
+        "--lint-only",
+        "--timing",
+        "--top-module",
+        top,
+    ]
+    return "\n".join(re.findall("^%.*", ran(*command, *files, folder=folder).stderr, re.MULTILINE))
+
+
+def flipped(folder: Path) -> None:
+    """Change the last byte that a run is compared with."""
+    data = folder / "tb/vectors/data.hex"
+    text = data.read_text().rstrip()
+    data.write_text(f"{text[:-1]}{int(text[-1], 16) ^ 1:x}\n")
