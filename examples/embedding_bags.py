@@ -1,7 +1,7 @@
 """Clicks from a bag of categories and some numbers: rows of a table are pooled, numbers go through one dense layer, and both are weighed.
 
 Data: the columns `c` (an array of up to 8 whole numbers, its length may differ), `x` (an array of numbers) and `y` (0 or 1). The width
-of a row is chosen with --dim k=8. Golden results alone.
+of a row is chosen with --dim k=8. Where arrays have less than 8: golden results alone.
 """
 
 import penstock as ps

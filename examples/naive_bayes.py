@@ -1,7 +1,7 @@
 """Counts for naive Bayes: tuples and words of each class, and each word in each class.
 
 Data: the columns `label` (which class) and `word` (an array of up to 16: which words). `seen` has one cell for each pair of class and word:
---dim cells= says how many. Golden results alone.
+--dim cells= says how many. Where arrays have less than 16: golden results alone.
 """
 
 import penstock as ps

@@ -18,6 +18,7 @@ from ...models.numerics.formats import Format
 from ...models.rows.units import width_of
 from ..core.graph import Graph, Region
 from .emit import Site, View
+from .indexed import MAX_BAG
 from .integers import INTEGERS, MEANINGS
 from .spans import span
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from .lower import Lowering
 
 __all__ = ["by_rows", "change", "lowered", "only_by_rows", "spaced"]
+
+_MOST_PLACES = MAX_BAG.bit_length()
 
 
 def by_rows(graph: Graph) -> bool:
@@ -44,12 +47,11 @@ def lowered(low: Lowering, site: Site) -> View:
     node, shape = site.node, _two(site.node.shape)
     if node.op == "rows":
         return _rows(low, site)
-    if node.op == "integer" and low.graph.nodes[node.inputs[0]].op == "count":
+    if node.op == "integer" and low.graph.nodes[node.inputs[0]].op in ("count", "const"):
         return _integer(low, node.inputs[0], site.region)
     if node.op == "count":  # the value of an integer
-        return _emit(
-            low, site, "number", (_element(_integer(low, site.index, site.region)),), shape
-        )
+        whole = _element(_integer(low, site.index, site.region))
+        return _emit(low, site, "number", (whole,), shape, (_MOST_PLACES,))
     if node.op == "integer":
         source = low.operand(node.inputs[0], site.region, shape, ("i", "c"), False)
         bits = abs(width_of(span(low.graph, site.index)))
@@ -59,7 +61,9 @@ def lowered(low: Lowering, site: Site) -> View:
     detail: tuple[int, ...] = ()
     if fn == "hash":
         detail = (node.attrs["seed"], node.attrs["bytes"], width_of(span(low.graph, inputs[0])))
-    elif node.op in INTEGERS:
+    elif node.op == "number":
+        detail = (width_of(span(low.graph, inputs[0])),)
+    else:
         detail, inputs = _told(low.graph, site.index)
     operands = tuple(
         _element(_integer(low, i, site.region), _two(low.graph.nodes[i].shape)) for i in inputs
@@ -73,13 +77,14 @@ def _told(graph: Graph, index: int) -> tuple[tuple[int, ...], list[int]]:
     inputs, side, constant = list(node.inputs), -1, 0
     for place, i in enumerate(inputs):
         of = graph.nodes[i]
-        if of.op == "const" and not of.shape and not node.shape and len(inputs) > 1:
+        if of.op == "const" and not of.shape and len(inputs) > 1:
             side, constant = place, int(np.asarray(of.attrs["value"]))
     spans = [span(graph, i) for i in inputs]
     if side >= 0:
         del inputs[side]
     widths = [width_of(of) for place, of in enumerate(spans) if place != side]
-    return (abs(width_of(span(graph, index))), side, constant, spans[0][0], *widths), inputs
+    bits = abs(width_of(span(graph, index))) if node.op in INTEGERS else 0
+    return (bits, side, constant, spans[0][0], *widths), inputs
 
 
 def _element(view: View, shape: tuple[int, int] = (1, 1)) -> Operand:
@@ -183,13 +188,14 @@ def spaced(
     ops: Sequence[Op], buffers: Sequence[Buffer], fmt: Format, arrays: Collection[str]
 ) -> list[Op]:
     """Return the operations with changes by a bag as far apart, from place to place, as two of one row must be; `arrays`: indices whose
-    places may be one row. Columns have rows of their own."""
+    places may be one row, as those of computed rows may. Columns have rows of their own."""
     copied = {op.dest: op.operands[0].buffer for op in ops if op.fn == "pass"}
     found = []
     for op in ops:
         if op.changes_rows and op.extents[0] > 1:
             bag = op.operands[1].buffer
-            if buffers[copied.get(bag, bag)].name in arrays:
+            rows = buffers[copied.get(bag, bag)]
+            if rows.kind != "index" or rows.name in arrays:
                 i, c, _ = op.extents
                 least = op.fetch - FETCH + latency(op.unit_fn, fmt)
                 op = replace(op, extents=(i, c, -(-least // c)))

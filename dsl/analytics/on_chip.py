@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.mapping import ULTRA_BITS
+from ...models.numerics.formats import Fixed, Format
+from ...models.rows.units import Range
 from ..core.bind_index import BoundIndex
 from ..core.diagnostics import Diagnostic, Span
 from ..core.graph import Graph, Node, Region
@@ -86,15 +88,10 @@ def _of_graph(graph: Graph) -> Iterator[str]:
             yield from _unfit_integer(graph, number)
             if known and span(graph, number) == EXACT:
                 yield "its integers may have more than 63 bits"
-        elif node.op in MEANINGS:
-            yield f"{_SAID.get(node.op, 'it compares integers')}"
         by_row = any(n.op in ("rows", "change") and n.inputs[0] == number for n in nodes)
         flat = node.op == "model" and len(node.shape) == 1
         if flat and by_row and not only_by_rows(graph, number):
             yield f"the numbers of {node.attrs['name']} are read both one by one and all together"
-
-
-_SAID = {"count": "it counts the places of a bag", "number": "it takes an integer for a value"}
 
 
 def _unfit_row(graph: Graph, node: Node, known: bool) -> Iterator[str]:
@@ -113,13 +110,11 @@ def _unfit_row(graph: Graph, node: Node, known: bool) -> Iterator[str]:
 def _unfit_integer(graph: Graph, number: int) -> Iterator[str]:
     """Yield why no hardware computes an integer."""
     node = graph.nodes[number]
-    if node.shape and node.op != "index":
-        yield "it computes with the places of a bag"
-    elif node.op == "integer" and node.region is not Region.TUPLE:
+    if node.op == "integer" and node.region is not Region.TUPLE:
         yield "which row it is does not depend on the tuple"
     elif node.op in ("integer //", "integer %"):
         by = graph.nodes[node.inputs[1]]
-        if by.op != "const" or span(graph, node.inputs[1])[0] <= 0:
+        if by.op != "const" or by.shape or span(graph, node.inputs[1])[0] <= 0:
             yield "it divides integers by what is no positive constant"
 
 
@@ -127,6 +122,9 @@ def _of_bags(graph: Graph, indices: Mapping[str, BoundIndex]) -> Iterator[str]:
     for v in graph.of_kind("index"):
         if v.shape and not indices[v.name].apart:
             yield f"the bag {v.name} has no column for each place, nor arrays that have all places"
+        users = [node.op for node in graph.nodes if v.node in node.inputs]
+        if len(indices[v.name].columns) > 1 and not {"rows", "change"}.issuperset(users):
+            yield f"it computes with {v.name}, whose columns count one behind the other"
 
 
 def _of_table(graph: Graph, maker: Maker, indices: Mapping[str, BoundIndex]) -> Iterator[str]:
@@ -141,9 +139,22 @@ def _of_table(graph: Graph, maker: Maker, indices: Mapping[str, BoundIndex]) -> 
         if max(counted) > 1 << fmt.width:
             yield f"the index {v.name} does not fit in the {fmt.width} bits of {fmt.name}"
     for node in graph.nodes:
+        if node.op == "number" and not _exact(fmt, span(graph, node.inputs[0])):
+            yield f"{fmt.name} does not have each integer that it takes for a value"
         places = np.arange(node.attrs.get("places", 0), dtype=np.float64)
         if not np.array_equal(np.asarray(fmt.decode(fmt.encode(places))), places):
             yield f"{fmt.name} does not have each of {len(places)} places"
+
+
+def _exact(fmt: Format, ends: Range) -> bool:
+    """Return whether a format has all integers from one to another."""
+    most = max(map(abs, ends))
+    whole = (
+        fmt.max_value
+        if isinstance(fmt, Fixed)
+        else min(fmt.max_value, 2 ** (fmt.fraction_bits + 1) - 1)
+    )
+    return most <= whole
 
 
 def too_large(maker: Maker) -> str:

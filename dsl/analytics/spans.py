@@ -46,7 +46,10 @@ def _span(graph: Graph, node: Node, of: list[Range]) -> Range:
     if node.op == "hash":
         return _HASH
     if node.op == "integer":
-        places = graph.nodes[node.inputs[0]].attrs.get("places")
+        whole = graph.nodes[node.inputs[0]]
+        if whole.op == "const":
+            return of[0]
+        places = whole.attrs.get("places")
         return EXACT if places is None else (0, places - 1)
     if node.op == "negative":
         [(low, high)] = of

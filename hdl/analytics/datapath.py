@@ -20,6 +20,7 @@ __all__ = ["Control", "Datapath", "Reduction", "Write", "combine", "tree"]
 
 #: in names of modules, where marks would all be alike
 _WORDS = {"+": "plus", "-": "minus", "*": "times", "//": "quotient", "%": "remainder"}
+_WORDS |= {"<": "below", ">": "above", "<=": "up_to", ">=": "from", "==": "equal", "!=": "unequal"}
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,25 @@
 """Units that compute integers: which rows, as kernels make them of indices; see `models.rows.units`."""
 
+import operator
+
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import Fixed, Float, Format
 from ...models.rows.units import IntegerUnit
-from ..arith.pipeline import Pipeline
+from ..arith.pipeline import Pipeline, truth
 
 __all__ = ["Integers"]
+
+_COMPARED = {
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 
 
 class Integers(wiring.Component):
@@ -18,14 +29,17 @@ class Integers(wiring.Component):
     -------
     a, b : In(unsigned)
         Operands that are no constants, in their order, in two's complement where they are signed.
-    o : Out(unsigned(unit.width))
+    o : Out(unsigned(unit.width(fmt.width)))
     """
 
     def __init__(self, unit: IntegerUnit, fmt: Format):
         self.unit, self.fmt = unit, fmt
         widths = [abs(w) for w in unit.operands] or [fmt.width]
         super().__init__(
-            {**{name: In(w) for name, w in zip("ab", widths, strict=False)}, "o": Out(unit.width)}
+            {
+                **{name: In(w) for name, w in zip("ab", widths, strict=False)},
+                "o": Out(unit.width(fmt.width)),
+            }
         )
 
     def elaborate(self, platform):
@@ -43,7 +57,7 @@ class Integers(wiring.Component):
             getattr(self, name).as_signed() if w < 0 else getattr(self, name)
             for name, w in zip("ab", unit.operands, strict=False)
         ]
-        if unit.detail[1] >= 0:
+        if unit.fn != "number" and unit.detail[1] >= 0:
             values.insert(unit.detail[1], Const(unit.detail[2]))
         return values
 
@@ -53,6 +67,8 @@ class Integers(wiring.Component):
             return pipe.rank(o=self._whole()).o
         if unit.fn == "hash":
             return self._hash(pipe)
+        if unit.fn == "number":
+            return self._number(pipe)
         if unit.divisor:
             return self._divided(pipe)
         values = self._operands()
@@ -62,6 +78,9 @@ class Integers(wiring.Component):
         if unit.fn == "integer negative":
             return pipe.rank(o=-values[0]).o
         a, b = values
+        if unit.compares:
+            holds = _COMPARED[unit.fn.removeprefix("integer ")](a, b)
+            return pipe.rank(o=truth(holds, self.fmt.one, self.fmt.width)).o
         return pipe.rank(o=a + b if unit.fn == "integer +" else a - b).o
 
     def _whole(self) -> Value:
@@ -74,10 +93,25 @@ class Integers(wiring.Component):
         exponent = self.a[fraction : fmt.width - 1]
         bias = (1 << fmt.width - 2 - fraction) - 1
         found: Value = Const(0)
-        for power in range(min(fraction, self.unit.width) + 1):  # 2 ** power and above
+        for power in range(min(fraction, self.unit.width(0)) + 1):  # 2 ** power and above
             significand = Cat(self.a[:fraction], Const(1, 1)) >> fraction - power
             found = Mux(exponent == bias + power, significand, found)
         return found
+
+    def _number(self, pipe: Pipeline) -> Value:
+        """Return the code of an integer that the format has."""
+        fmt, [value] = self.fmt, self._operands()
+        if isinstance(fmt, Fixed):
+            code = pipe.rank(o=(value << fmt.fraction_bits)[: fmt.width]).o
+            return pipe.rank(o=code).o
+        assert isinstance(fmt, Float)
+        held = pipe.rank(sign=value < 0, size=Mux(value < 0, -value, value)[: len(value)])
+        fraction, bias = fmt.fraction_bits, (1 << fmt.width - 2 - fmt.fraction_bits) - 1
+        found: Value = Const(0)
+        for power in range(min(fraction + 1, len(value))):
+            digits = (held.size << fraction - power)[:fraction]
+            found = Mux(held.size[power], Cat(digits, Const(bias + power)), found)
+        return pipe.rank(o=Cat(found[: fmt.width - 1], held.sign)).o
 
     def _divided(self, pipe: Pipeline) -> Value:
         """Return the quotient or the remainder of a division by a positive constant, rounded down."""

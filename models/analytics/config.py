@@ -139,7 +139,7 @@ class Op:
         """What the operation's unit computes; for integers with what it is told: `models.rows.units`."""
         if self.changes_rows:
             return CHANGES[self.fn.removeprefix("at ")] or "pass"
-        if self.fn.startswith(("integer", "hash")):
+        if self.fn.startswith(("integer", "hash", "number")):
             return " ".join([self.fn, *map(str, self.detail)])
         return "pass" if self.fn == "rows" else self.fn
 

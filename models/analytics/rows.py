@@ -24,22 +24,23 @@ __all__ = ["UNITS", "Changed", "asked", "integer_runs", "read"]
 Unit = Callable[["Machine", Op, Sequence[np.ndarray]], np.ndarray]
 
 
-def _arithmetic(name: str) -> Unit:
-    def computed(machine: Machine, op: Op, operands: Sequence[np.ndarray]) -> np.ndarray:
-        side, constant = op.detail[1:3]
-        values = list(operands)
-        if side >= 0:
-            values.insert(side, np.asarray(constant))
-        return ARITHMETIC[name](*values)
+def _with_constant(op: Op, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    side, constant = op.detail[1:3]
+    values = list(operands)
+    if side >= 0:
+        values.insert(side, np.asarray(constant))
+    return values
 
-    return computed
+
+def _arithmetic(name: str) -> Unit:
+    return lambda machine, op, operands: ARITHMETIC[name](*_with_constant(op, operands))
 
 
 def _comparison(name: str) -> Unit:
     def holds(machine: Machine, op: Op, operands: Sequence[np.ndarray]) -> Codes:
         fmt = machine.fmt
         one, zero = np.int64(fmt.one), np.int64(fmt.zero)
-        return np.where(COMPARISONS[name](*operands), one, zero)
+        return np.where(COMPARISONS[name](*_with_constant(op, operands)), one, zero)
 
     return holds
 

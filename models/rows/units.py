@@ -4,8 +4,10 @@ A unit is named by its operation and what it is told (`Op.detail`), so that unit
 
 * `integer + bits side constant low w …` and its like: the result takes `bits`; `constant` stands for operand `side`, -1 where there is none; `low` is
   the least dividend; w is the width of each other operand, negative where it is signed;
+* `integer < 0 side constant low w …` and its like: the result is the code of 1 or 0, whether it holds;
 * `hash seed bytes w`: of an integer of so many bytes;
-* `integer bits`: of a code.
+* `integer bits`: of a code;
+* `number w`: the code of an integer, which the format has exactly.
 
 Widths are those of the integers that there can be: nothing wraps around.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..numerics.latency import Cost
+from .integers import COMPARISONS
 
 __all__ = ["IntegerUnit", "Range", "integer_unit", "width_of"]
 
@@ -40,17 +43,22 @@ class IntegerUnit:
     @property
     def operands(self) -> tuple[int, ...]:
         """Widths of the operands that are no constants, as `width_of` has them; () where it is a code."""
-        if self.fn == "hash":
-            return self.detail[2:]
-        return () if self.fn == "integer" else self.detail[4:]
+        if self.fn == "integer":
+            return ()
+        return self.detail[{"hash": 2, "number": 0}.get(self.fn, 4) :]
 
     @property
     def arity(self) -> int:
         return len(self.operands) or 1
 
     @property
-    def width(self) -> int:
-        """Bits of the result."""
+    def compares(self) -> bool:
+        return self.fn.removeprefix("integer ") in COMPARISONS
+
+    def width(self, code: int) -> int:
+        """Bits of the result, where a code has `code`."""
+        if self.fn == "number" or self.compares:
+            return code
         return 32 if self.fn == "hash" else self.detail[0]
 
     @property
@@ -86,7 +94,7 @@ class IntegerUnit:
             return 4 * (self.detail[1] // 4) + 4
         if self.divisor:
             return 1 if self.shifts else self.digits + 2
-        return 2 if self.fn == "integer *" else 1
+        return 2 if self.fn in ("integer *", "number") else 1
 
     @property
     def products(self) -> tuple[tuple[int, int, bool], ...]:
@@ -101,18 +109,20 @@ class IntegerUnit:
 
     @property
     def cost(self) -> Cost:
-        width = max(self.width, *map(abs, self.operands), 1)
+        width = max(self.width(1), *map(abs, self.operands), 1)
         if self.fn == "hash":
             return Cost(40 * 32, 32 * self.latency)
         if self.divisor and not self.shifts:
             return Cost(self.digits * 2 * self.dividend, self.latency * self.dividend)
+        if self.fn == "number":  # a shift by where the first bit is
+            return Cost(width * (2 + width.bit_length()), 2 * width)
         return Cost(2 * width, width)
 
 
 def integer_unit(fn: str) -> IntegerUnit | None:
     """Return the unit of this name, None for one that computes with codes."""
     words = fn.split()
-    if words[0] not in ("integer", "hash") or len(words) == 1:
+    if words[0] not in ("integer", "hash", "number") or len(words) == 1:
         return None
-    numbers = 1 if words[0] == "hash" or words[1].lstrip("-").isdigit() else 2
+    numbers = 1 if words[0] != "integer" or words[1].lstrip("-").isdigit() else 2
     return IntegerUnit(" ".join(words[:numbers]), tuple(map(int, words[numbers:])))

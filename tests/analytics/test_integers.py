@@ -22,6 +22,14 @@ MEANINGS = {
     "//": operator.floordiv,
     "%": operator.mod,
 }
+COMPARED = {
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 
 
 def results(name: str, *columns: Any, format: Format = FIXED) -> list[int]:
@@ -81,6 +89,28 @@ def test_hash(size: int) -> None:
         told = [v.to_bytes(size, "little", signed=True) for v in column]
         expected = [int(murmurhash3_32(v, 7)) & 0xFFFFFFFF for v in told]
         assert results(f"hash 7 {size} {width_of(span)}", column) == expected
+
+
+@pytest.mark.parametrize("symbol", COMPARED)
+def test_comparisons(symbol: str) -> None:
+    """Of two, and with a constant on either side."""
+    for side, spans in ((-1, [(-9, 7), (0, 9)]), (0, [(4, 4), (-3, 9)]), (1, [(0, 9), (4, 4)])):
+        low, high = (list(range(a, b + 1)) for a, b in spans)
+        columns = list(zip(*((a, b) for a in low for b in high), strict=True))
+        expected = [COMPARED[symbol](a, b) << 16 for a, b in zip(*columns, strict=True)]
+        widths = " ".join(str(width_of(span)) for n, span in enumerate(spans) if n != side)
+        given = [column for n, column in enumerate(columns) if n != side]
+        assert results(f"integer {symbol} 0 {side} 4 {spans[0][0]} {widths}", *given) == expected
+
+
+@pytest.mark.parametrize("name", ["fixed:8,16", "fixed:9,0", "float32", "bfloat16", "float:5,10"])
+def test_codes_of_integers(name: str) -> None:
+    format = parse_format(name)
+    for span in ((-128, 127), (0, 127), (0, 1)):
+        column = np.arange(span[0], span[1] + 1)
+        codes = format.encode(column.astype(np.float64)).astype(np.int64)
+        expected = (codes & (1 << format.width) - 1).tolist()
+        assert results(f"number {width_of(span)}", column.tolist(), format=format) == expected
 
 
 @pytest.mark.parametrize("name", ["fixed:8,16", "fixed:5,0", "float32", "bfloat16"])

@@ -120,7 +120,22 @@ def test_naive_bayes() -> None:
     label = rng.integers(0, 3, 120)
     words = [rng.integers(0, 10, rng.integers(0, 17)) for _ in range(120)]
     words[0], label[0] = np.array([9]), 2
-    run = trained("naive_bayes", {"label": label, "word": words}, dims={"cells": 30})
+    _classes(
+        trained("naive_bayes", {"label": label, "word": words}, dims={"cells": 30}), label, words
+    )
+
+
+def test_naive_bayes_in_hardware() -> None:
+    rng = np.random.default_rng(7)
+    table = {"label": rng.integers(0, 3, 10), "word": rng.integers(0, 10, (10, 16))}
+    table["label"][0], table["word"][0, 0] = 2, 9
+    design = ps.compile(EXAMPLES / "naive_bayes.py", "small", table, dims={"cells": 30})
+    run = design.run(table, backend="pysim")
+    assert run.cycles == design.run(table, backend="model").cycles
+    _classes(run, table["label"], list(table["word"]))
+
+
+def _classes(run: Any, label: np.ndarray, words: list[np.ndarray]) -> None:
     for k in range(3):
         own = np.concatenate([w for w, which in zip(words, label, strict=True) if which == k])
         assert (run.result["of"][k], run.result["many"][k]) == (np.sum(label == k), len(own))

@@ -15,6 +15,7 @@ from testbench.kernels.by_index import (
     FIELDS,
     LRMF,
     arrays,
+    bags,
     batched,
     columns,
     computed,
@@ -196,16 +197,17 @@ def test_categories_that_are_not_known(policy: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", range(48))
+@pytest.mark.parametrize("number", range(72))
 def test_drawn_fields(number: int, tmp_path: Path) -> None:
-    """The first half with columns, the other with arrays."""
+    """First with columns, then with arrays, and at last with integers made of these."""
     rng = np.random.default_rng(number)
     rows, n = int(rng.integers(1, 60)), int(rng.integers(1, 6))
     table, bind = (columns(rng, rows), FIELDS) if number < 24 else (arrays(rng, rows, n), None)
     format = ["fixed:8,16", "float32", "fixed:4,8", "bfloat16"][number % 4]
     dims = {"k": int(rng.integers(1, 6))} | ({} if bind else {"n": n})
     lanes = [None, 1][number // 4 % 2]
-    _equal(fields(rng), table, dims, format, tmp_path, "rtl", lanes, bind)
+    kernel = fields if number < 48 else bags
+    _equal(kernel(rng), table, dims, format, tmp_path, "rtl", lanes, bind)
 
 
 def test_a_sum_is_no_difference(tmp_path: Path) -> None:
@@ -224,20 +226,23 @@ def test_a_sum_is_no_difference(tmp_path: Path) -> None:
     assert {name.split("_")[2] for name in names} == {"plus", "minus", "remainder"}
 
 
-SKETCH = """kernel sketch(i: index[n], j: index[n], x: input, E: model[n, 3], s: model[5], t: model[40], u: model[16])
+SKETCH = """kernel sketch(i: index[n], j: index[n], c: index[n, 3], x: input, E: model[n, 3], s: model[5], t: model[40], u: model[16])
   E[(i + 2 * j) % len(E)] += x
   s[hash(i - j, 3) % len(s)] += x
   t[i * 3 - j + 10] += x - sum(E[j // 2] * E[j])
   u[hash(i) % len(u)] max= x
+  u[(c + 2 * i) % len(u)] += number(j - count(c)) * (i < 4)
+  s[hash(c) % 5] -= sum(where(c == j, number(c), 0.5))
   batch 3
 """
 
 
 def test_computed_rows(tmp_path: Path) -> None:
-    """Sums, products, quotients, remainders and hashes of indices say which row."""
+    """Sums, products, quotients, remainders and hashes of indices, and of bags, say which row; integers and what is true of them are values."""
     rng = np.random.default_rng(4)
     table = {name: rng.integers(0, 7, 11).astype(np.int64) for name in "ij"}
     table["j"][0] = 6
+    table["c"] = rng.integers(0, 7, (11, 3)).astype(np.int32)
     table["x"] = rng.uniform(-2, 2, 11).astype(np.float32)
     design = _equal(SKETCH, table, {"n": 7}, "fixed:8,8", tmp_path, "pysim", 2)
     assert "penstock_integer" in design.verilog and "penstock_hash" in design.verilog
@@ -257,7 +262,11 @@ def test_the_nearest_row(tmp_path: Path) -> None:
         ("s[i % (j + 1)] += x", "it divides integers by what is no positive constant"),
         ("s[i * i * i * i * i % 7] += x", "its integers may have more than 63 bits"),
         ("s[argmin(w)] += x", "which row it is does not depend on the tuple"),
-        ("s[i] += number(j)", "it takes an integer for a value"),
+        ("s[i] += number(hash(j))", "float32 does not have each integer that it takes for a value"),
+        (
+            "s[i * i] += x * (i // (j - 20) > 0)",
+            "it divides integers by what is no positive constant",
+        ),
     ],
 )
 def test_what_stays_golden(line: str, reason: str) -> None:

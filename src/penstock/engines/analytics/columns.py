@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.dsl.core.scores import ScoreKernel
     from penstock.models.heap.schema import Schema
 
-__all__ = ["counts_learned", "counts_of", "hashed", "index_columns"]
+__all__ = ["counted", "counts_learned", "counts_of", "hashed", "index_columns"]
 
 
 def counts_of(table: Any) -> Counts | None:
@@ -55,6 +56,20 @@ def counts_learned(kernel: ScoreKernel, bindings: Mapping[str, Sequence[str]] | 
         places = index.shape[0] if index.shape else 1
         known |= {name: (far, places, 0) for name, far in zip(names, index.init, strict=True)}
     return known.__getitem__
+
+
+def counted(graph: Graph, binding: Binding) -> None:
+    """Put the number of its places for the count of a bag that all tuples fill."""
+    bags: dict[int, set[str]] = {}
+    from penstock.dsl.core.graph import Region
+
+    for n, node in enumerate(graph.nodes):
+        own = {node.attrs["name"]} if node.op == "index" else set()
+        bags[n] = own.union(*(bags[i] for i in node.inputs))
+        if node.op == "count" and all(binding.indices[name].apart for name in bags[n]):
+            places = graph.nodes[node.inputs[0]].shape[-1]
+            attrs = {"value": float(places)}
+            graph.nodes[n] = replace(node, op="const", inputs=(), region=Region.RUN, attrs=attrs)
 
 
 def hashed(graph: Graph, schema: Schema, binding: Binding) -> None:

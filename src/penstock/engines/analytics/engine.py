@@ -372,7 +372,7 @@ def front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, Bi
     from penstock.dsl.core.bind import bind, schema_for
     from penstock.models.heap.schema import Schema
 
-    from .columns import counts_learned, counts_of, hashed
+    from .columns import counted, counts_learned, counts_of, hashed
 
     dims, bindings = given.option("dims"), given.option("bindings")
     if given.data is None or isinstance(given.data, str):
@@ -388,6 +388,7 @@ def front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, Bi
     for index in binding.indices.values():
         schema = index.whole(schema)
     hashed(graph, schema, binding)
+    counted(graph, binding)
     metas, init, epochs = (given.option(name) for name in ("metas", "init", "epochs"))
     return with_overrides(graph, metas, init, epochs), schema, binding
 

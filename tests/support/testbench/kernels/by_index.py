@@ -8,6 +8,7 @@ __all__ = [
     "FIELDS",
     "LRMF",
     "arrays",
+    "bags",
     "batched",
     "columns",
     "computed",
@@ -89,6 +90,21 @@ def fields(rng: np.random.Generator) -> str:
   init s = 0.5
   batch {rng.integers(1, 9)}
 """
+
+
+def bags(rng: np.random.Generator) -> str:
+    """The same with integers made of the bags, and values made of these."""
+    text = fields(rng)
+    made = ["(c + 2 * a) % len({})", "hash(d - c, 3) % len({})", "(c * d // 3) % len({})"]
+    for table in "EFs":
+        for bag in "cd":
+            if rng.random() < 0.5:
+                one = str(rng.choice(made)).format(table)
+                text = text.replace(f"  {table}[{bag}]", f"  {table}[{one}]")
+    for plain, made_of in (("x", "number(a - 3)"), ("0.5", "sum(where(c < d, number(c), 0.5))")):
+        if rng.random() < 0.5:
+            text = text.replace(f"= {plain}\n", f"= {made_of}\n")
+    return text
 
 
 FIELDS = {"c": ["c0", "c1", "c2"], "d": ["d0", "d1", "d2"]}
