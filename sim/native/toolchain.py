@@ -27,6 +27,7 @@ from ...hdl.environment import cache_folder
 from ...models.errors import Error
 from ...models.shell import TOP, VaultValue
 from ..processes import Threads, run
+from .shared import shared_modules
 from .store import alone, check_room, intact, publish, trim
 
 __all__ = [
@@ -348,7 +349,8 @@ def build_model(
     files: Mapping[str, str], *, trace: str = "", random: bool = False, optimise: str = "-O1"
 ) -> Path:
     """As `build_library`, of these texts: `design.v`, `harness.cpp`, which includes "Vtop.h", and what that includes."""
-    options = _options(trace, random)
+    source, shared = shared_modules(files["design.v"])
+    files, options = {**files, "design.v": source}, [*_options(trace, random), *shared]
     about = [_versions(), *files, *files.values(), optimise, *options, *_flags(trace)]
     target = cache_folder() / f"model-{_digest(*about)}.so"
     if not intact(target):
