@@ -14,8 +14,7 @@ from ..core.diagnostics import Span
 from ..core.dims import Dim, show
 from ..dialect import function
 from .products import HostNodes, spoken
-from .recurrent import HostNode, Pass, Recurrent
-from .walk import reached
+from .recurrent import HostNode, Pass, Recurrent, reached
 
 __all__ = ["SCORES", "WEIGHTS", "append", "matched", "softmax"]
 
@@ -39,24 +38,17 @@ def append(builder: GraphBuilder, span: Span, cache: Any, row: Any) -> Ref:
     own, new = builder.operand(cache, span), builder.operand(row, span)
     shape = builder.shape(own)
     if builder.nodes[own.index].op != "cache" or builder.shape(new) != shape[1:]:
-        raise builder.error(
-            "E462",
-            f"append to {show(shape)} of {show(builder.shape(new))}",
-            span,
-            hint="a token appends one row, a vector, to a cache: K = append(K, key)",
-        )
+        what = f"append to {show(shape)} of {show(builder.shape(new))}"
+        hint = "a token appends one row, a vector, to a cache: K = append(K, key)"
+        raise builder.error("E462", what, span, hint=hint)
     return builder.operation("append", [own, new], shape, span)
 
 
 def _vector(builder: GraphBuilder, span: Span, v: Operand) -> Ref:
     ref = builder.operand(v, span)
     if len(builder.shape(ref)) != 1 or builder.nodes[ref.index].op == "const":
-        raise builder.error(
-            "E462",
-            f"softmax of {show(builder.shape(ref))}",
-            span,
-            hint=f"it is of a vector of scores: {_FORM}",
-        )
+        hint = f"it is of a vector of scores: {_FORM}"
+        raise builder.error("E462", f"softmax of {show(builder.shape(ref))}", span, hint=hint)
     return ref
 
 

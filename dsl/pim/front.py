@@ -29,24 +29,18 @@ class PythonRecurrence(Traced, Recurrence):
         names = [p.name for kind in ("state", "cache") for p in self.of_kind(kind)]
         if len(plain) not in (1, len(names) + 1):
             several = "the new states in their order" if len(names) > 1 else "the new state"
-            raise self.error(
-                "E461",
-                f"the recurrence {self.name} returns {len(plain)} values",
-                spans[min(len(plain) - 1, len(names) + 1)],
-                hint=f"return {several} and the output, or the output alone",
-            )
+            what = f"the recurrence {self.name} returns {len(plain)} values"
+            hint = f"return {several} and the output, or the output alone"
+            raise self.error("E461", what, spans[min(len(plain) - 1, len(names) + 1)], hint=hint)
         own = next(
             builder.shape(builder.variables[p.name])
             for p in (*self.of_kind("state"), *self.of_kind("cache"))
             if len(p.dims) == 2
         )
         if len(plain) == 1 and isinstance(plain[0], Ref) and builder.shape(plain[0]) == own:
-            raise self.error(
-                "E461",
-                f"the recurrence {self.name} has no output",
-                spans[0],
-                hint=f"what it returns is {show(own)} like the state: return S, q @ S",
-            )
+            what = f"the recurrence {self.name} has no output"
+            hint = f"what it returns is {show(own)} like the state: return S, q @ S"
+            raise self.error("E461", what, spans[0], hint=hint)
         states = zip(plain[:-1], spans[:-1], strict=True)
         return Returned(dict(zip(names, states, strict=False)), plain[-1], spans[-1])
 
@@ -83,11 +77,9 @@ class _Body(text.Body):
             self.values[name] = value
         else:
             if name in self.defined:
+                what = f"{name} is defined twice"
+                hint = "give the output another name"
                 raise self.builder.error(
-                    "E204",
-                    f"{name} is defined twice",
-                    place,
-                    (self.defined[name], "first defined here"),
-                    hint="give the output another name",
+                    "E204", what, place, (self.defined[name], "first defined here"), hint=hint
                 )
             self.returned.output, self.returned.output_span = value, span

@@ -11,8 +11,7 @@ import numpy as np
 from ..core.builder import GraphBuilder
 from ..core.dims import Dim
 from .products import ONE, HostNodes, Product, spoken
-from .recurrent import HostNode, Pass, Recurrent
-from .walk import in_turn, reached
+from .recurrent import HostNode, Pass, Recurrent, in_turn, reached
 
 if TYPE_CHECKING:
     from .kernel import Recurrence
@@ -156,11 +155,8 @@ class _Matcher:
         for operand, name in self.early:
             if self._made_of(operand) & late:
                 number = next(n for n in self._read_by if self._read_by[n] == name)
-                raise self.misfit(
-                    number,
-                    "the old state is read by what the new one gave",
-                    "the unit reads the old state before it makes the new one",
-                )
+                hint = "the unit reads the old state before it makes the new one"
+                raise self.misfit(number, "the old state is read by what the new one gave", hint)
         made = [Pass(q=operand, result=name) for operand, name in self.early]
         for product in products:
             k, v = (
@@ -204,11 +200,9 @@ class _Matcher:
         """What becomes of a node that reads a cache: all that do are alike."""
         matrix, operand, axis = self._peeled(number, matrix, operand, axis)
         if matrix != self.state:
-            raise self.misfit(
-                number,
-                "the output reads a new state that is not the recurrence's",
-                "return it as well, as in `return S, q @ S` (as text: `S <- …`)",
-            )
+            what = "the output reads a new state that is not the recurrence's"
+            hint = "return it as well, as in `return S, q @ S` (as text: `S <- …`)"
+            raise self.misfit(number, what, hint)
         if self.after and (not self.host.same(self.after[0][0], operand) or axis != self.axis):
             raise self.misfit(number, "a cache is read twice; the unit reads one once a step")
         self.axis = axis
@@ -230,11 +224,10 @@ class _Matcher:
         """What becomes of a node that reads the old state, the new one, or a sum of one of them and products, which are the host's."""
         matrix, operand, axis = self._peeled(number, matrix, operand, axis)
         if (self.early or self.after) and (axis == 1) != self.turned:
-            raise self.misfit(
-                number,
-                "the state is read along both axes",
-                "a unit's dot products lie along its rows: read by q @ S alone, or by S @ q alone",
+            hint = (
+                "a unit's dot products lie along its rows: read by q @ S alone, or by S @ q alone"
             )
+            raise self.misfit(number, "the state is read along both axes", hint)
         self.turned = axis == 1
         base = self.new if self.new in self._reached([matrix]) else self.state
         assert base is not None
@@ -265,11 +258,8 @@ class _Matcher:
     def _peeled(self, number: int, matrix: int, operand: int, axis: int) -> _Reading:
         """Return what a node reads, without the factors along the axis that it sums, which are the operand's."""
         if 0 <= operand < len(self.nodes) and len(self.nodes[operand].shape) != 1:
-            raise self.misfit(
-                number,
-                "the state is multiplied by a matrix",
-                "the unit takes one vector a step: q @ S",
-            )
+            hint = "the unit takes one vector a step: q @ S"
+            raise self.misfit(number, "the state is multiplied by a matrix", hint)
         if operand == ONE:
             operand = self.host.new("const", (), {"value": np.ones(1)})
         factors = []
@@ -343,12 +333,9 @@ class _Matcher:
                     "a decay that differs from row to row of a state whose columns the output adds",
                     "S @ q and decays along the columns fit, as in d * S, or q @ S and d[:, None] * S",
                 )
-            raise self.misfit(
-                factor,
-                "a decay that differs from column to column of the state",
-                "the unit decays whole rows: write d[:, None] * S with a d for each row, or declare the state "
-                "the other way round",
-            )
+            what = "a decay that differs from column to column of the state"
+            hint = "the unit decays whole rows: write d[:, None] * S with a d for each row, or declare the state the other way round"
+            raise self.misfit(factor, what, hint)
         return factor if decay == ONE and op == "mul" else self.host.op(op, decay, factor)
 
     def _scaled(self, product: Product, factor: int, op: str) -> Product:
@@ -372,11 +359,8 @@ class _Matcher:
             if rows == 1:
                 return replace(found, v=self.host.op("mul", found.k, found.v), k=ONE)
             return found
-        raise self.misfit(
-            number,
-            f"{self._called(number)} is added to the state; the unit adds outer products",
-            "write outer(k, v), or k[:, None] * v[None, :]",
-        )
+        what = f"{self._called(number)} is added to the state; the unit adds outer products"
+        raise self.misfit(number, what, "write outer(k, v), or k[:, None] * v[None, :]")
 
     def _called(self, number: int) -> str:
         node = self.nodes[number]

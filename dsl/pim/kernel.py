@@ -67,20 +67,14 @@ class Recurrence(AnyKernel):
         returned = self.body(builder)
         self.walked = walked(builder.nodes, builder.source)
         if returned.output is None:
-            raise self.error(
-                "E461",
-                f"the recurrence {self.name} has no output",
-                self.name_span,
-                hint="return the new state and the output: `return S, q @ S` (as text: `y <- q @ S`)",
-            )
+            what = f"the recurrence {self.name} has no output"
+            hint = "return the new state and the output: `return S, q @ S` (as text: `y <- q @ S`)"
+            raise self.error("E461", what, self.name_span, hint=hint)
         for value, span in (*returned.states.values(), (returned.output, returned.output_span)):
             if not isinstance(value, Ref):
-                raise self.error(
-                    "E461",
-                    f"a recurrence returns values of the kernel, not {kind_of(value)}",
-                    span,
-                    hint="return the new state and the output: `return S, q @ S`",
-                )
+                what = f"a recurrence returns values of the kernel, not {kind_of(value)}"
+                hint = "return the new state and the output: `return S, q @ S`"
+                raise self.error("E461", what, span, hint=hint)
         if self.of_kind("cache"):
             for name, (value, span) in returned.states.items():
                 own = builder.nodes[value.index]
@@ -101,22 +95,16 @@ class Recurrence(AnyKernel):
         if not returned.states and len(self.of_kind("state")) == 1:
             return
         if state.name not in returned.states:
-            raise self.error(
-                "E461",
-                f"the state {state.name} has no new value",
-                state.span,
-                hint="return the new states in their order and the output: `return S, n, q @ S` (as text: `n <- …`)",
-            )
+            what = f"the state {state.name} has no new value"
+            hint = "return the new states in their order and the output: `return S, n, q @ S` (as text: `n <- …`)"
+            raise self.error("E461", what, state.span, hint=hint)
         value, span = returned.states[state.name]
         own = builder.variables[state.name]
         if builder.shape(value) != builder.shape(own):
+            what = f"the new state is {show(builder.shape(value))}, but {state.name} is {show(builder.shape(own))}"
+            hint = "d[:, None] * S + outer(k, v) has the shape of S"
             raise self.error(
-                "E461",
-                f"the new state is {show(builder.shape(value))}, but {state.name} is "
-                f"{show(builder.shape(own))}",
-                span,
-                (state.span, f"{state.name} is declared here"),
-                hint="d[:, None] * S + outer(k, v) has the shape of S",
+                "E461", what, span, (state.span, f"{state.name} is declared here"), hint=hint
             )
 
     def fits(self, message: str, span: Span, *notes: tuple[Span, str], hint: str) -> KernelError:
@@ -132,35 +120,23 @@ class Recurrence(AnyKernel):
         states = self.of_kind("state")
         matrices = [p for p in states if len(p.dims) == 2]
         if not states and not caches:
-            raise self.error(
-                "E463",
-                f"the recurrence {self.name} has no state",
-                self.name_span,
-                hint='it has one, as in `S: ps.State["k", "v"]` (as text: `S: state[k, v]`)',
-            )
+            what = f"the recurrence {self.name} has no state"
+            hint = 'it has one, as in `S: ps.State["k", "v"]` (as text: `S: state[k, v]`)'
+            raise self.error("E463", what, self.name_span, hint=hint)
         if len(matrices) > 1:
-            raise self.error(
-                "E463",
-                f"the recurrence {self.name} has {len(matrices)} states that are matrices",
-                matrices[1].span,
-                hint="the banks hold one; other states are vectors or numbers, which the host keeps",
-            )
+            what = f"the recurrence {self.name} has {len(matrices)} states that are matrices"
+            hint = "the banks hold one; other states are vectors or numbers, which the host keeps"
+            raise self.error("E463", what, matrices[1].span, hint=hint)
         if not (matrices or caches) or any(len(p.dims) > 2 for p in states):
             wrong = next((p for p in states if len(p.dims) > 2), states[0])
-            raise self.error(
-                "E463",
-                f"the state {wrong.name} has {len(wrong.dims)} dimensions; the state in the banks is a matrix",
-                wrong.span,
-                hint='as in `S: ps.State["k", "v"]`: one row for each element of k',
-            )
+            what = f"the state {wrong.name} has {len(wrong.dims)} dimensions; the state in the banks is a matrix"
+            hint = 'as in `S: ps.State["k", "v"]`: one row for each element of k'
+            raise self.error("E463", what, wrong.span, hint=hint)
         for parameter in self.of_kind("input"):
             if len(parameter.dims) > 1:
-                raise self.error(
-                    "E463",
-                    f"the input {parameter.name} has {len(parameter.dims)} dimensions",
-                    parameter.span,
-                    hint="an input is a vector or a number; each head has its own",
-                )
+                what = f"the input {parameter.name} has {len(parameter.dims)} dimensions"
+                hint = "an input is a vector or a number; each head has its own"
+                raise self.error("E463", what, parameter.span, hint=hint)
 
     def _check_caches(self, caches: Sequence[Parameter]) -> None:
         """Raise KernelError (E463) unless there are two caches of as many keys, and no state."""
@@ -172,9 +148,6 @@ class Recurrence(AnyKernel):
             and caches[0].dims[0] == caches[1].dims[0]
         ):
             return
-        raise self.error(
-            "E463",
-            f"the recurrence {self.name} has no two caches of as many rows, one of keys and one of values, alone",
-            (wrong or caches[-1]).span,
-            hint='as in `K: ps.Cache["t", "k"], V: ps.Cache["t", "v"]`, without a state; one cache alone is a state that nothing changes',
-        )
+        what = f"the recurrence {self.name} has no two caches of as many rows, one of keys and one of values, alone"
+        hint = 'as in `K: ps.Cache["t", "k"], V: ps.Cache["t", "v"]`, without a state; one cache alone is a state that nothing changes'
+        raise self.error("E463", what, (wrong or caches[-1]).span, hint=hint)

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import operations
-from .recurrent import HostNode
-from .walk import in_turn
+from .recurrent import HostNode, in_turn
 
 __all__ = ["ONE", "HostNodes", "Product", "spoken"]
 

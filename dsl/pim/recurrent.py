@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..core.operations import apply
-from .walk import in_turn, reached
 
-__all__ = ["HostNode", "Pass", "Recurrent"]
+__all__ = ["HostNode", "Pass", "Recurrent", "in_turn", "reached"]
 
 
 @dataclass(frozen=True)
@@ -203,3 +202,30 @@ class Recurrent:
         value, batched = done[wanted]
         count = len(next(iter(values.values())))
         return value if batched else np.broadcast_to(value, (count, *value.shape))
+
+
+def reached(wanted: Iterable[int], node: Callable[[int], Any]) -> set[int]:
+    """Return the nodes that some are made of, with them; `node` gives the one of a number."""
+    todo, seen = list(wanted), set[int]()
+    while todo:
+        number = todo.pop()
+        if number not in seen:
+            seen.add(number)
+            todo += node(number).inputs
+    return seen
+
+
+def in_turn(
+    wanted: int, node: Callable[[int], Any], done: Container[int]
+) -> Iterator[tuple[int, Any]]:
+    """Yield the number of each node that one is made of and itself, behind those that it is made of, unless it is `done`, which whoever takes it
+    has it be."""
+    todo = [wanted]
+    while todo:
+        number = todo[-1]
+        if number in done:
+            todo.pop()
+        elif missing := [n for n in node(number).inputs if n not in done]:
+            todo += missing
+        else:
+            yield todo.pop(), node(number)

@@ -9,13 +9,7 @@ from amaranth.lib import wiring
 
 from ...models.numerics.floating import float16
 from ...models.pim.unit import GUARD, INNER
-from ..arith.pipeline import (
-    Pipeline,
-    Unpacked,
-    exponent_shape,
-    leading_zeros,
-    round_pack,
-)
+from ..arith.pipeline import Pipeline, Unpacked, exponent_shape, leading_zeros, round_pack
 from ..arith.shift import shifted_right
 from ..arith.unit import unit
 from .members import lane_members, result_members

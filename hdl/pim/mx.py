@@ -271,10 +271,7 @@ class MxLane(wiring.Component):
         terms: list[Value] = [getattr(t, f"p{n}").as_signed() for n in range(GROUP)]
         total = pipe.wire(sum(terms, t.minus), signed(20), name="total")
         # the last rank joins the groups
-        u = pipe.rank(
-            sum=total << GUARD,
-            exponent=Mux(total == 0, 0, t.exponent)[:_EXPONENT],
-        )
+        u = pipe.rank(sum=total << GUARD, exponent=Mux(total == 0, 0, t.exponent)[:_EXPONENT])
         return u.sum, u.exponent
 
 

@@ -3,11 +3,15 @@
 For each token and each tile of 64 keys come the two score rounds of all seats, and then, while the softmax unit is at that tile, the attend rounds
 of the tile before. Of caches that grow, the token's key is written before its scores, its value behind the rounds of the token before. The host
 adds the sums of tiles under their powers of two, and divides by the sum of totals.
+
+A row of a cache is one column of a row of the banks: a transfer of 32 bytes a bank, for keys in both banks of a pair, for values in one. The
+first column of a row of the banks comes with zeros in all others (of values, in both banks): what lies beyond the keys counts in what results
+are coded beside, and must be nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,12 +20,12 @@ from numpy.typing import NDArray
 
 from .config import COLUMNS, TILE
 from .device import Step
-from .growing import appended
 from .layout import Layout
 from .operands import Floats, Work
+from .rounds import Round
 from .softmax import Taken, scales, summed, told
 
-__all__ = ["Attention"]
+__all__ = ["Attention", "appended"]
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -159,3 +163,34 @@ class Attention:
         exponent = np.where(there, exponent, _NONE)
         y = own.added(partial.reshape(-1, pairs, own.reads, 32), scales(exponent))
         return y, summed(exponent, total), beyond
+
+
+def appended(layout: Layout, rows: Floats, held: NDArray[np.int64]) -> list[Step]:
+    """Return the rounds that write a row of each item (items, dim) behind the `held` (items) that its cache has."""
+    attends = layout.mode == "attend"
+    [data] = layout.sub_chunks(rows[None])
+    whole: dict[int, dict[int, Bytes]] = {}
+    single: dict[int, dict[int, tuple[int, Bytes]]] = {}
+    for n, slot in enumerate(layout.slots.tolist()):
+        chunk, place = divmod(int(held[n // layout.parts]), layout.each)
+        seat, pair = divmod(slot, layout.config.pairs)
+        row, (half, column) = layout.row(seat, chunk), divmod(place, COLUMNS)
+        for bank in (0, 1):
+            own = not attends or bank == half
+            if place == 0:
+                cells = np.zeros((COLUMNS, 32), dtype=np.uint8)
+                cells[0] = data[n, bank] * own
+                whole.setdefault(row, {})[2 * pair + bank] = cells
+            elif own:
+                single.setdefault(row, {})[2 * pair + bank] = column, data[n, bank]
+    steps = [_load(row, banks) for row, banks in whole.items()]
+    for row, given in single.items():
+        columns = tuple(column for _, (column, _) in sorted(given.items()))
+        steps.append(_load(row, {bank: x[None] for bank, (_, x) in given.items()}, columns))
+    return steps
+
+
+def _load(row: int, banks: Mapping[int, Bytes], columns: tuple[int, ...] = ()) -> Step:
+    order = sorted(banks)
+    given = Round("load", 0, row, 0, banks=tuple(order), columns=columns)
+    return Step(given, np.stack([banks[bank] for bank in order]))

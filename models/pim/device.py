@@ -146,11 +146,7 @@ class Device:
         if given.mode == "update":
             random = self._random(number, len(own)) if self.config.stochastic else None
             new, lost = unit.update(
-                state,
-                self._rates(own)[:, None],
-                self.registers["k"][own][:, None],
-                element,
-                random,
+                state, self._rates(own)[:, None], self.registers["k"][own][:, None], element, random
             )
             self.banks[own, given.row] = new
             self.saturated += int(lost.sum())

@@ -22,20 +22,17 @@ from numpy.typing import NDArray
 
 from ..bound import Machine
 from ..memory import Memory
-from ..numerics.floating import float16
 from ..numerics.lfsr import seed_words
-from ..numerics.mx import FAMILY
 from ..target import Target
 from . import rate
 from .config import COLUMNS, PimConfig
 from .device import Step, registers_of
-from .operands import Bits, Floats, Operands, Seating, Work, shared
+from .operands import Bits, Floats, Operands, Seating, Work, coded, decoded, shared
 from .rounds import Round
 from .schedule import schedule
 
 __all__ = ["Layout"]
 
-MX8 = FAMILY["mx8"]
 Bytes = NDArray[np.uint8]
 
 
@@ -143,17 +140,6 @@ class Layout:
             self.tokens,
         )
 
-    def _bytes(self, values: Floats) -> Bytes:
-        if self.config.format == "mx8":
-            return MX8.pack(MX8.encode(values))
-        codes = float16.encode(values)
-        return np.ascontiguousarray(codes.astype("<u2")).view(np.uint8)
-
-    def _numbers(self, data: Bytes) -> Floats:
-        if self.config.format == "mx8":
-            return MX8.decode(MX8.unpack(data))
-        return float16.decode(np.ascontiguousarray(data).view("<u2").astype(np.int64))
-
     def _dealt(self, parts: NDArray[np.uint8]) -> Bytes:
         """Deal (…, items · parts, 2, rest) to (…, seats, banks, rest), absent ones zero."""
         shape = list(parts.shape)
@@ -171,7 +157,7 @@ class Layout:
         halves, slabs = 1 if self.mode == "attend" else 2, self.parts // self.stripes
         wide = np.zeros((len(x), self.items, halves * slabs * self.config.lanes))
         wide[..., : self.head] = x
-        data = self._bytes(wide.reshape(len(x), self.items * slabs, halves, -1))
+        data = coded(self.config.format, wide.reshape(len(x), self.items * slabs, halves, -1))
         return np.broadcast_to(data, (*data.shape[:2], 2, 32)).repeat(self.stripes, axis=1)
 
     def _rates(self, c: Floats, fresh: NDArray[np.bool_]) -> Bytes:
@@ -231,7 +217,7 @@ class Layout:
             halves = wide.reshape(tokens, self.items, self.stripes, 1, self.chunks, COLUMNS)
             halves = np.tile(halves, (1, 1, self.parts // self.stripes, 1, 1, 1))
         full = np.broadcast_to(halves, (tokens, self.items, self.parts, 2, self.chunks, COLUMNS))
-        data = self._bytes(full)
+        data = coded(self.config.format, full)
         return self._dealt(data.reshape(tokens, self.items * self.parts, 2, self.chunks, -1))
 
     def parts_of(self, state: Floats) -> Bytes:
@@ -250,7 +236,7 @@ class Layout:
             wide[:, : self.head, : self.columns] = state
             x = wide.reshape(self.items, -1, 2, lanes, stripes, self.chunks, COLUMNS)
             x = x.transpose(0, 1, 4, 2, 5, 6, 3)
-        data = self._bytes(np.ascontiguousarray(x))
+        data = coded(self.config.format, np.ascontiguousarray(x))
         return data.reshape(self.items * parts, 2, self.chunks, COLUMNS, 32)
 
     def rows_of(self, state: Floats) -> Bytes:
@@ -262,7 +248,7 @@ class Layout:
         """Return the state or cache of bytes that `parts_of` gave."""
         shape = (self.items, -1, self.stripes, 2, self.chunks, COLUMNS, self.config.lanes)
         order = (0, 1, 2, 6, 4, 3, 5) if self.mode == "attend" else (0, 1, 3, 6, 2, 4, 5)
-        dealt = self._numbers(parts).reshape(shape).transpose(order)
+        dealt = decoded(self.config.format, parts).reshape(shape).transpose(order)
         x = dealt.reshape(self.items, -1, self.stripes * self.chunks * self.each)
         return x[:, : self.head, : self.columns]
 
@@ -366,13 +352,7 @@ class Layout:
         return own
 
     def step_of(
-        self,
-        given: Round,
-        held: Mapping[str, Bytes],
-        token: int,
-        seat: int,
-        chunk: int,
-        own: slice,
+        self, given: Round, held: Mapping[str, Bytes], token: int, seat: int, chunk: int, own: slice
     ) -> Step:
         """A round of the banks `own` with its operands."""
         names = registers_of(self.config, given)
@@ -391,10 +371,7 @@ class Layout:
         return Step(replace(given, shared=len(puts)), data, seeds, puts=puts)
 
     def results(
-        self,
-        order: Iterable[tuple[int, int, int]],
-        steps: list[list[Step]],
-        out: Bytes,
+        self, order: Iterable[tuple[int, int, int]], steps: list[list[Step]], out: Bytes
     ) -> tuple[Floats, Floats | None]:
         """Return the outputs (passes of tokens, items, dim_state; dim of values in attend) as the host adds them, 0 of passes that do not
         read, and the state after the last token (None where it is not stored). `order`: of the transfers, as `Program` has it."""
@@ -417,7 +394,7 @@ class Layout:
     def added(self, partial: Bytes, scales: Floats | None = None) -> Floats:
         """Return the outputs (turns, items, …) of what all rounds read (turns · rows, pairs, reads, 32), as the host adds it; `scales`: what each
         chunk of a turn counts (turns, items, chunks)."""
-        x = self._numbers(partial.reshape(*partial.shape[:2], -1))
+        x = decoded(self.config.format, partial.reshape(*partial.shape[:2], -1))
         turns = len(partial) // self.rows
         x = x.reshape(turns, self.seats, self.chunks, self.config.pairs, -1)
         x = x.transpose(0, 1, 3, 2, 4).reshape(turns, -1, self.chunks, x.shape[-1])

@@ -12,7 +12,19 @@ from numpy.typing import NDArray
 from ..numerics.floating import float16
 from ..numerics.mx import BIAS, FAMILY, LARGEST
 
-__all__ = ["Bits", "Floats", "Operands", "Put", "Seating", "Work", "beyond", "largest", "shared"]
+__all__ = [
+    "Bits",
+    "Floats",
+    "Operands",
+    "Put",
+    "Seating",
+    "Work",
+    "beyond",
+    "coded",
+    "decoded",
+    "largest",
+    "shared",
+]
 
 MX8 = FAMILY["mx8"]
 Floats = NDArray[np.float64]
@@ -32,6 +44,20 @@ def beyond(format: str, values: Floats) -> NDArray[np.bool_]:
         last = np.ldexp(1.0, LARGEST - BIAS - MX8.magnitude_bits + 1)  # place of the largest number
         return magnitude >= largest(format) + last / 2
     return np.isinf(float16.decode(float16.encode(magnitude)))
+
+
+def coded(format: str, values: Floats) -> NDArray[np.uint8]:
+    """Return numbers as bytes: of 16 a group in MX8, of 2 bytes each in float16."""
+    if format == "mx8":
+        return MX8.pack(MX8.encode(values))
+    return np.ascontiguousarray(float16.encode(values).astype("<u2")).view(np.uint8)
+
+
+def decoded(format: str, data: NDArray[np.uint8]) -> Floats:
+    """Return the numbers of what `coded` gave."""
+    if format == "mx8":
+        return MX8.decode(MX8.unpack(data))
+    return float16.decode(np.ascontiguousarray(data).view("<u2").astype(np.int64))
 
 
 class Operands(NamedTuple):

@@ -38,9 +38,7 @@ def resources_of(config: PimConfig, part: Target) -> Resources:
     lut, ff, dsp = (
         control + config.pairs * (units * unit + pair) + (config.soft_items > 0) * softmax
         for control, unit, pair, softmax in zip(
-            _CONTROL,
-            *(table[config.format] for table in (_UNIT, _PAIR, _SOFTMAX)),
-            strict=True,
+            _CONTROL, *(table[config.format] for table in (_UNIT, _PAIR, _SOFTMAX)), strict=True
         )
     )
     if config.fast:  # a multiplier for each product; look-up tables as of units that share one

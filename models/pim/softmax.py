@@ -23,10 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..numerics.floating import float16
-from ..numerics.mx import BIAS, FAMILY
+from ..numerics.mx import BIAS
 from .config import COLUMNS, TILE, PimConfig
-from .operands import Floats
+from .operands import Floats, decoded
 from .unit import Float16Unit, MxUnit, Sums
 
 __all__ = [
@@ -60,13 +59,6 @@ ERROR = 1.05e-4
 ONE = {"mx8": 2 * BIAS, "float16": 54 - FRACTION}
 #: where a weight is nothing beside the tile's largest
 GONE = 63
-
-
-def decoded(format: str, codes: Bytes) -> Floats:
-    """Return the numbers of results (…, bytes of 32 numbers)."""
-    if format == "mx8":
-        return FAMILY["mx8"].decode(FAMILY["mx8"].unpack(codes))
-    return float16.decode(np.ascontiguousarray(codes).view("<u2").astype(np.int64))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from penstock.sim.machine import PAGE, Metered, round_up
 
 from .golden import golden_device, language_of
 
-__all__ = ["Banks", "Golden", "Hardware", "Modelled", "Order", "Room"]
+__all__ = ["Banks", "Golden", "Hardware", "Modelled", "Order", "Room", "carried_out"]
 
 Steps = Sequence[Sequence[Step]]
 #: of each transfer of results: set, round of the set, number in the round
@@ -124,29 +124,35 @@ class Room:
         return program(self.config, [own[begin:end] for own in steps], settled=True)
 
 
-class Modelled:
+class Modelled(Golden):
     """Golden results, with the cycles of the hardware."""
 
     def __init__(self, room: Room, memory: Memory) -> None:
+        super().__init__(room.config)
         self.room, self.memory = room, memory
-        self.golden = Golden(room.config)
-        self.computes = self.golden.computes
-        self.cycles: int | None = 0
+        self.cycles = 0
         self._counters: Counter[str] = Counter(commands=0, stalled=0)
 
     @property
     def counters(self) -> Mapping[str, int]:
-        return {**self._counters, **self.golden.counters}
+        return {**self._counters, **super().counters}
 
     def play(self, steps: Steps) -> tuple[Order, Bytes]:
         for _, made in self.room.programs(steps):
             taken = cycles_of(made, {"m0": self.memory}, 0, self.room.results_at)
             self.cycles = (self.cycles or 0) + taken.total
             self._counters.update(commands=len(made.waits), stalled=taken.stalled)
-        return self.golden.play(steps)
+        return super().play(steps)
 
-    def close(self) -> None:
-        """Nothing is held."""
+
+def carried_out(machine: Metered, made: Program, at: int) -> Bytes:
+    """Play a program from address 0 on; return what it reads to `at`, (transfers, 32). Raises RunError."""
+    machine.write(0, made.words.view(np.uint8))
+    registers = {"program": 0, "words": made.beats, "results": at}
+    ended = machine.run({**registers, "result_words": made.result_beats})
+    if ended.error is not None:
+        raise RunError(ended.error)
+    return np.array(machine.read(at, 32 * int(made.reads.sum())).reshape(-1, 32))
 
 
 class Hardware:
@@ -170,14 +176,8 @@ class Hardware:
         order: Order = []
         outs: list[Bytes] = [np.zeros((0, 32), dtype=np.uint8)]
         for begin, made in self.room.programs(steps):
-            count = int(made.reads.sum())
-            self.machine.write(0, made.words.view(np.uint8))
-            registers = {"program": 0, "words": made.beats, "results": self.room.results_at}
-            ended = self.machine.run({**registers, "result_words": made.result_beats})
-            if ended.error is not None:
-                raise RunError(ended.error)
+            outs.append(carried_out(self.machine, made, self.room.results_at))
             order += [(number, begin + at, index) for number, at, index in made.order]
-            outs.append(self.machine.read(self.room.results_at, 32 * count).reshape(-1, 32))
         return order, np.concatenate(outs)
 
     def close(self) -> None:

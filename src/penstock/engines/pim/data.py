@@ -48,11 +48,8 @@ def opened(source: Any) -> Any:
         _random(source)
         return source
     if not source.endswith(".npz"):
-        raise SourceError(
-            f"recurrences read arrays, not {source}",
-            "write random:seed=1, or a file .npz",
-            code="E701",
-        )
+        hint = "write random:seed=1, or a file .npz"
+        raise SourceError(f"recurrences read arrays, not {source}", hint, code="E701")
     return read_npz(Path(source))
 
 
@@ -77,11 +74,8 @@ def _mapped(source: Any) -> dict[str, NDArray[Any]]:
 def policy_of(given: Given, format: str, default: str = "error") -> bool:
     """Return whether values beyond the format's range are saturated; `default`: of --on-overflow. Raises Conflict, KernelError."""
     if given.option("on_nan") not in (None, "error"):
-        raise Conflict(
-            f"--on-nan {given.option('on_nan')} is not for recurrences: a block cannot hold NaN, and a token "
-            "cannot be left out",
-            "leave --on-nan out: a NaN is an error",
-        )
+        what = f"--on-nan {given.option('on_nan')} is not for recurrences: a block cannot hold NaN, and a token cannot be left out"
+        raise Conflict(what, "leave --on-nan out: a NaN is an error")
     chosen = given.option("on_overflow", default)
     return input_policy(chosen, has_nan=False, format=format, rows=False).saturates
 
@@ -225,11 +219,8 @@ def _random(source: str) -> dict[str, int]:
         name, _, value = part.partition("=")
         known = name in ("seed", "rows") and value.isdecimal() and value.isascii()
         if not known or (name == "rows" and not 1 <= int(value) <= MOST_TOKENS):
-            raise SourceError(
-                f"random data of recurrences have no {part}",
-                f"write random:seed=1, or random:rows={TOKENS},seed=1 for {TOKENS} tokens",
-                code="E701",
-            )
+            hint = f"write random:seed=1, or random:rows={TOKENS},seed=1 for {TOKENS} tokens"
+            raise SourceError(f"random data of recurrences have no {part}", hint, code="E701")
         found[name] = int(value)
     return found
 
@@ -250,10 +241,8 @@ def tokens_of(source: str | None, tokens: int | None, rows: int | None) -> int:
     Conflict."""
     own = None if source is None else _random(source).get("rows")
     if own is not None and tokens not in (None, own):
-        raise Conflict(
-            f"--tokens {tokens} and {own} rows of random data are two numbers of tokens",
-            "leave one of them out",
-        )
+        what = f"--tokens {tokens} and {own} rows of random data are two numbers of tokens"
+        raise Conflict(what, "leave one of them out")
     said = [n for n in (tokens, own, rows) if n is not None]
     return int(said[0]) if said else TOKENS
 
@@ -314,11 +303,8 @@ def _shaped(
         raise table_error(f"the array {name!r} has the shape {given.shape}", f"it must be {said}")
     if not np.isfinite(value).all():
         where = np.argwhere(~np.isfinite(given))[0].tolist()
-        raise SourceError(
-            f"{name}{where} is {given[tuple(where)]}, which a block cannot hold",
-            "recurrences take finite numbers alone",
-            code="E842",
-        )
+        what = f"{name}{where} is {given[tuple(where)]}, which a block cannot hold"
+        raise SourceError(what, "recurrences take finite numbers alone", code="E842")
     return value, bare
 
 

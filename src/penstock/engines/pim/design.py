@@ -12,6 +12,7 @@ from penstock.errors import Conflict
 from penstock.models.numerics.floating import float16
 from penstock.models.pim.config import PimConfig
 from penstock.models.pim.layout import Layout
+from penstock.models.pim.operands import Seating
 from penstock.models.pim.program import register_map
 from penstock.models.pim.resources import memories, resources_of
 from penstock.report.words import plural
@@ -30,21 +31,13 @@ if TYPE_CHECKING:
 __all__ = ["PimDesign", "recurrent_from"]
 
 
-def recurrent_from(data: dict[str, Any]) -> Recurrent:
+def recurrent_from(data: Mapping[str, Any]) -> Recurrent:
     """Return a recurrence from plain data."""
-    values = dict(data)
-    values["nodes"] = tuple(
-        HostNode(op, tuple(inputs), attrs) for op, inputs, attrs in values["nodes"]
-    )
-    for name in ("sizes", "inputs", "late"):
-        values[name] = tuple(values[name])
-    values["passes"] = tuple(Pass(**one) for one in values["passes"])
-    for name in ("held", "extra_sizes"):
-        values[name] = tuple((own, number) for own, number in values[name])
-    if values["values"] is not None:
-        values["values"] = tuple(values["values"])
-    values["dims"] = tuple((name, tuple(dims)) for name, dims in values["dims"])
-    return Recurrent(**values)
+    plain: Any = lambda x: tuple(map(plain, x)) if isinstance(x, list) else x
+    nodes = tuple(HostNode(op, tuple(inputs), attrs) for op, inputs, attrs in data["nodes"])
+    passes = tuple(Pass(**one) for one in data["passes"])
+    values = {name: plain(value) for name, value in data.items()}
+    return Recurrent(**{**values, "nodes": nodes, "passes": passes})
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,12 +152,29 @@ class PimDesign(Design):
         form = self.recurrent.form
         return Layout(self.device, *form, items, tokens, seed, self.heads, first)
 
+    @property
+    def stack(self) -> tuple[Recurrent, ...]:
+        """The recurrence of each layer."""
+        return tuple(self.recurrents[n] for n in self.layers)
+
+    def seated(
+        self,
+        layer: int,
+        requests: int,
+        tokens: int = 1,
+        seating: Seating | None = None,
+        part: int = 0,
+    ) -> Layout:
+        """Return where tokens of some requests of a session lie in a layer, or in its caches of keys (`part` 0) and values (1)."""
+        recurrent = self.stack[layer]
+        heads = self.heads // (1 if recurrent.values is None else self.group)
+        form = recurrent.parts[part].form
+        return Layout(self.device, *form, requests * heads, tokens, heads=heads, seating=seating)
+
     def workload(self, given: Given) -> Workload:
         if len(self.layers) > 1:
-            raise Conflict(
-                f"{self.name} has {len(self.layers)} layers; a run has one",
-                "design.open() steps each of them",
-            )
+            hint = "design.open() steps each of them"
+            raise Conflict(f"{self.name} has {len(self.layers)} layers; a run has one", hint)
         return (Stepping if self.recurrent.values is None else Attending).of(self, given)
 
     def open(self, backend: str = "golden", **options: Any) -> Session:
@@ -176,14 +186,6 @@ class PimDesign(Design):
         Raises SessionError (E466) for a recurrence that reads a cache which does not grow, and banks that are refreshed; OptionError for an
         unknown backend or option.
         """
-        from .requests import Stack
         from .session import opened
 
-        stack = Stack(
-            self.name,
-            self.device,
-            self.heads,
-            self.group,
-            tuple(self.recurrents[n] for n in self.layers),
-        )
-        return opened(self, stack, backend, {"on_overflow": self.on_overflow, **options})
+        return opened(self, backend, {"on_overflow": self.on_overflow, **options})

@@ -12,7 +12,7 @@ from penstock.engines.base import Design, Engine, Given
 from penstock.errors import not_one_of
 from penstock.models.pim.errors import PimError
 
-from .options import FORMATS, OPTIONS, SCHEDULES
+from .options import FORMATS, OPTIONS, SCHEDULES, misfit
 
 if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
@@ -34,12 +34,8 @@ def _format(given: Given) -> str:
         return FORMATS[0]
     chosen = str(getattr(given.format, "name", given.format))
     if chosen not in FORMATS:
-        raise error(
-            "E603",
-            f"units compute in {' or '.join(FORMATS)}, not in {chosen!r}",
-            Span.whole("--format"),
-            hint=f"write --format {FORMATS[0]}",
-        )
+        what = f"units compute in {' or '.join(FORMATS)}, not in {chosen!r}"
+        raise error("E603", what, Span.whole("--format"), hint=f"write --format {FORMATS[0]}")
     return chosen
 
 
@@ -218,11 +214,11 @@ class PimEngine(Engine):
         few = few or heads
         if asked and not shared:
             what = f"{recurrent.name} reads no two caches that heads could share"
-            raise error("E464", what, Span.whole("--kv-heads"), hint="leave --kv-heads out")
+            raise misfit("kv-heads", what)
         if heads % few:
             what = f"{heads} heads cannot share {few} caches alike"
             hint = f"--heads takes a multiple of {few}"
-            raise error("E464", what, Span.whole("--kv-heads"), hint=hint)
+            raise misfit("kv-heads", what, hint)
         return batch or 1, heads, heads // few
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:

@@ -29,17 +29,19 @@ __all__ = ["MOST", "Beside", "Compared", "Exactly", "clipped", "collapsed"]
 MOST = 1 << 25
 
 
-def collapsed(format: str, rates: Floats | None) -> NDArray[np.int64]:
-    """Return the items some rate of which becomes 0 in the unit, or changes by more than one part in a hundred.
+def collapsed(format: str, rates: Floats | None) -> dict[int, float]:
+    """Return the items some rate of which becomes 0 in the unit, or changes by more than one part in a hundred, each with its smallest rate that is
+    not 0.
 
     MX8 cuts what is `FRACTION` bits below the largest number of a group: smaller rates take nothing from it.
     """
     if rates is None:
-        return np.zeros(0, dtype=np.int64)
+        return {}
     gone = rate.lost(rates)
     if format == "mx8":
         gone |= (rates != 0) & (np.abs(rates) < 2.0**-FRACTION)
-    return np.flatnonzero(gone.any(axis=(0, 2)))
+    sizes = np.where(rates == 0, np.inf, np.abs(rates)).min(axis=(0, 2))
+    return {item: float(sizes[item]) for item in np.flatnonzero(gone.any(axis=(0, 2))).tolist()}
 
 
 @dataclass
@@ -226,18 +228,16 @@ class Beside:
 
     def collapsed(self) -> list[dict[str, Any]]:
         """Return the heads that collapse, each with its smallest rate that is not 0."""
-        rates, made = self.course.first_update(self.layout.tokens).c, []
-        for item in collapsed(self.layout.config.format, rates):
-            assert rates is not None
-            own = np.abs(rates[:, item])
-            request, head = divmod(int(item), self.layout.heads)
-            made.append({"request": request, "head": head, "rate": float(own[own > 0].min())})
-        return made
+        rates, heads = self.course.first_update(self.layout.tokens).c, self.layout.heads
+        found = collapsed(self.layout.config.format, rates)
+        return [
+            {"request": item // heads, "head": item % heads, "rate": least}
+            for item, least in found.items()
+        ]
 
 
-def clipped(y: Floats, largest: float) -> tuple[Floats, NDArray[np.bool_]]:
+def clipped(y: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """Return sums within float32, 0 in place of what is no number, and which of them were not."""
-    outside = ~(np.abs(y) <= largest)
-    if not outside.any():
-        return y, outside
-    return np.clip(np.nan_to_num(y, nan=0.0), -largest, largest), outside
+    end = float(np.finfo(np.float32).max)
+    outside = ~(np.abs(y) <= end)
+    return (np.clip(np.nan_to_num(y, nan=0.0), -end, end) if outside.any() else y), outside

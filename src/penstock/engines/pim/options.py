@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
+from penstock.dsl.core.diagnostics import KernelError, Span, error
 from penstock.models.pim.config import Design
 from penstock.models.pim.timing import NAMES
 from penstock.options import FILL, INPUTS, TABLE, Count, Option
 
-__all__ = ["FORMATS", "OPTIONS", "SCHEDULES"]
+__all__ = ["FORMATS", "OPTIONS", "SCHEDULES", "misfit"]
 
 #: number formats of units, the default first
 FORMATS = ("mx8", "float16")
@@ -17,61 +20,40 @@ FORMATS = ("mx8", "float16")
 SCHEDULES = {"together": (1, False), "halves": (2, False), "quarters": (4, True)}
 
 _DIMS = tuple(option for option in TABLE if option.name == "dims")
+_MANY = Count(1, 1 << 16)
 _RUN = (
     Option("--tokens", "tokens", Count(1, 1 << 20), "N", "Steps of the recurrence.  [default: 4]"),
     Option("--first", "first", Count(0, 1 << 40), "N", "Number of the first token.  [default: 0]"),
-    Option("--batch", "batch", Count(1, 1 << 16), "N", "Requests.  [default: 1]", plans=True),
-    Option("--heads", "heads", Count(1, 1 << 16), "N", "Heads of each.  [default: 2]", plans=True),
-    Option(
-        "--kv-heads",
-        "kv_heads",
-        Count(1, 1 << 16),
-        "N",
-        "Caches that heads share, of attention.  [default: one each]",
-        plans=True,
+    *(
+        Option(f"--{name}", name.replace("-", "_"), _MANY, "N", text, plans=True)
+        for name, text in (
+            ("batch", "Requests.  [default: 1]"),
+            ("heads", "Heads of each.  [default: 2]"),
+            ("kv-heads", "Caches that heads share, of attention.  [default: one each]"),
+        )
     ),
 )
-_DEVICE = tuple(
-    Option(f"--{name}", name, kind, metavar, text, plans=True, forces=name in ("banks", "schedule"))
-    for name, kind, metavar, text in (
-        (
-            "schedule",
-            click.Choice(list(SCHEDULES)),
-            None,
-            "All banks together (as published), or bank groups staggered.  [default: together]",
-        ),
-        (
-            "unit",
-            click.Choice([design.label for design in Design]),
-            None,
-            "How units and banks go together.  [default: pimba]",
-        ),
-        (
-            "rounding",
-            click.Choice(["nearest", "stochastic"]),
-            None,
-            "Of the new state.  [default: stochastic in mx8]",
-        ),
-        (
-            "refresh",
-            click.Choice(["none", "window", "all-bank", "per-bank"]),
-            None,
-            "How refresh is placed and charged.  [default: none]",
-        ),
-        (
-            "dram",
-            click.Choice(list(NAMES)),
-            None,
-            "Timing of the banks, or the FPGA's own block RAM.  [default: pimba]",
-        ),
-        (
-            "banks",
-            Count(2, 64),
-            "N",
-            "Banks of the device, a power of two.  [default: as many as fit]",
-        ),
-    )
+#: options of the device: what each may be, and what help says
+_KINDS: dict[str, tuple[Sequence[str], str]] = {
+    "schedule": (tuple(SCHEDULES), "All banks together (as published), or bank groups staggered.  [default: together]"),
+    "unit": ([design.label for design in Design], "How units and banks go together.  [default: pimba]"),
+    "rounding": (("nearest", "stochastic"), "Of the new state.  [default: stochastic in mx8]"),
+    "refresh": (("none", "window", "all-bank", "per-bank"), "How refresh is placed and charged.  [default: none]"),
+    "dram": (NAMES, "Timing of the banks, or the FPGA's own block RAM.  [default: pimba]"),
+}  # fmt: skip
+_BANKS = "Banks of the device, a power of two.  [default: as many as fit]"
+_DEVICE = (
+    *(
+        Option(f"--{n}", n, click.Choice(list(of)), None, text, plans=True, forces=n == "schedule")
+        for n, (of, text) in _KINDS.items()
+    ),
+    Option("--banks", "banks", Count(2, 64), "N", _BANKS, plans=True, forces=True),
 )
 OPTIONS = dict.fromkeys(
     ("check", "compile", "model", "simulate", "build"), (*_DIMS, *_RUN, *_DEVICE, FILL, *INPUTS)
 )
+
+
+def misfit(option: str, message: str, hint: str = "") -> KernelError:
+    """Return the error (E464) of an option that does not go with the rest; without a hint it may be left out."""
+    return error("E464", message, Span.whole(f"--{option}"), hint=hint or f"leave --{option} out")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.core.diagnostics import error
 from penstock.engines.base import Given
 from penstock.models.pim.config import Design, PimConfig
 from penstock.models.pim.layout import Layout
@@ -15,7 +15,7 @@ from penstock.models.pim.timing import NAMES, ON_CHIP, timing_named
 from penstock.models.resources import AIM
 from penstock.models.target import Target
 
-from .options import SCHEDULES
+from .options import SCHEDULES, misfit
 
 if TYPE_CHECKING:
     from penstock.dsl.pim.kernel import Recurrence
@@ -30,11 +30,8 @@ def _unit(recurrent: Recurrent, given: Given) -> Design:
     reads = recurrent.mode != "update" or any(one.k is None for one in recurrent.passes)
     if reads and unit is not Design.PIMBA:
         what = "a state that it does not change" if recurrent.mode == "update" else "a cache"
-        raise error(
-            "E464",
-            f"{recurrent.name} reads {what}, which units of the kind {unit.label} cannot",
-            Span.whole("--unit"),
-            hint="leave --unit out",
+        raise misfit(
+            "unit", f"{recurrent.name} reads {what}, which units of the kind {unit.label} cannot"
         )
     return unit
 
@@ -43,12 +40,7 @@ def _stochastic(given: Given, chosen: str) -> bool:
     """Return whether new states of a format are rounded at random. Raises E464 for float16, which never is."""
     rounding = given.option("rounding", "stochastic" if chosen == "mx8" else "nearest")
     if rounding == "stochastic" and chosen != "mx8":
-        raise error(
-            "E464",
-            "float16 is rounded to nearest",
-            Span.whole("--rounding"),
-            hint="leave --rounding out",
-        )
+        raise misfit("rounding", "float16 is rounded to nearest")
     return bool(rounding == "stochastic")
 
 
@@ -62,19 +54,11 @@ def _bank_counts(part: Target, given: Given, sets: int, large: int) -> list[int]
         most = max(2 * sets, 2 if part.lut < 300_000 else large)
         return [most >> n for n in range(6) if most >> n >= 2 * sets]
     if banks.bit_count() != 1:
-        raise error(
-            "E464",
-            f"--banks {banks}: the number of banks is a power of two",
-            Span.whole("--banks"),
-            hint=f"write --banks {1 << banks.bit_length() - 1} or {1 << banks.bit_length()}",
-        )
+        hint = f"write --banks {1 << banks.bit_length() - 1} or {1 << banks.bit_length()}"
+        raise misfit("banks", f"--banks {banks}: the number of banks is a power of two", hint)
     if banks < 2 * sets:
-        raise error(
-            "E464",
-            f"{banks} banks cannot be {sets} sets of bank groups with an even number of banks",
-            Span.whole("--banks"),
-            hint=f"write --banks {2 * sets} or a larger power of two",
-        )
+        what = f"{banks} banks cannot be {sets} sets of bank groups with an even number of banks"
+        raise misfit("banks", what, f"write --banks {2 * sets} or a larger power of two")
     return [banks]
 
 
@@ -95,46 +79,33 @@ def _check_pace(config: PimConfig) -> None:
     """Raise E464 where units are too slow for the timing of the banks."""
     if config.timing.name == ON_CHIP and config.refresh != "none":
         what = "block RAM is not refreshed"
-        raise error("E464", what, Span.whole("--refresh"), hint="leave --refresh out")
+        raise misfit("refresh", what)
     if found := config.too_fast:
         fitting = [
             name
             for name in NAMES
             if not replace(config, timing=timing_named(name, config.format)).too_fast
         ]
-        raise error(
-            "E464",
-            f"units of {config.format} are too slow for {config.timing.name}: {found}",
-            Span.whole("--dram"),
-            hint=f"--dram takes {', '.join(fitting)}" if fitting else "leave --dram out",
-        )
+        what = f"units of {config.format} are too slow for {config.timing.name}: {found}"
+        hint = f"--dram takes {', '.join(fitting)}" if fitting else "leave --dram out"
+        raise misfit("dram", what, hint)
 
 
 def _softened(config: PimConfig, scores: Sequence[Layout]) -> PimConfig:
     """Return a device with the softmax unit for caches of keys. Raises E464."""
     if config.sets > 1:
-        raise error(
-            "E464",
-            f"the softmax unit serves all banks together, not {config.sets} staggered sets",
-            Span.whole("--schedule"),
-            hint="leave --schedule out",
-        )
+        hint = f"the softmax unit serves all banks together, not {config.sets} staggered sets"
+        raise misfit("schedule", hint)
     items, parts = max(one.items for one in scores), {one.parts for one in scores}
     if len(parts) > 1:
-        raise error(
-            "E464",
-            "the softmax unit adds as many parts of a score in all layers, and keys of different sizes have other numbers of them",
-            Span.whole("--dim"),
-            hint="give the keys of all layers one size",
-        )
+        what = "the softmax unit adds as many parts of a score in all layers, and keys of different sizes have other numbers of them"
+        raise misfit("dim", what, "give the keys of all layers one size")
     made = replace(config, soft_parts=parts.pop())
     if items > made.most_soft_items:
-        raise error(
-            "E464",
-            f"the softmax unit keeps the scores of {made.most_soft_items:,} heads, not of {items:,}",
-            Span.whole("--heads"),
-            hint="take fewer heads or requests",
+        what = (
+            f"the softmax unit keeps the scores of {made.most_soft_items:,} heads, not of {items:,}"
         )
+        raise misfit("heads", what, "take fewer heads or requests")
     return replace(made, soft_items=items)
 
 
@@ -201,12 +172,10 @@ def device_of(
     made = [device(n) for n in _bank_counts(part, given, sets, 64 if own else 16)]
     config, used = _chosen(made, part, given.option("fill", AIM), own)
     if used > 1 << 16:
-        raise error(
-            "E464",
-            f"the states of {layers[0][1]} heads take {used:,} rows of each bank; a bank has 65,536",
-            kernel.name_span,
-            hint="take more banks, fewer heads or requests",
-            source=kernel.source,
+        what = (
+            f"the states of {layers[0][1]} heads take {used:,} rows of each bank; a bank has 65,536"
         )
+        hint = "take more banks, fewer heads or requests"
+        raise error("E464", what, kernel.name_span, hint=hint, source=kernel.source)
     _check_pace(config)
     return config

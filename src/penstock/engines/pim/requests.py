@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.dsl.pim.recurrent import Recurrent
-from penstock.models.pim.config import COLUMNS, PimConfig
+from penstock.models.pim.config import COLUMNS
 from penstock.models.pim.layout import Layout
 from penstock.models.pim.operands import Bits, Seating
 from penstock.models.pim.seats import Seats, stacked
@@ -18,38 +18,12 @@ from penstock.models.pim.seats import Seats, stacked
 from .errors import Compared, Exactly
 from .host import Course
 
-__all__ = ["Layer", "Request", "Stack", "State", "compare", "layers_of"]
+__all__ = ["Layer", "Request", "State", "compare", "layers_of"]
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 #: numbers of a request's states that are computed in float64 at each token of a layer
 _COMPARED = 1 << 16
-
-
-@dataclass(frozen=True)
-class Stack:
-    """What a session has of a design: its name, its device, the heads of a request, how many of them share a cache, and the recurrence of
-    each layer."""
-
-    name: str
-    device: PimConfig
-    heads: int
-    group: int
-    layers: tuple[Recurrent, ...]
-
-    def layout_of(
-        self,
-        layer: int,
-        requests: int,
-        tokens: int = 1,
-        seating: Seating | None = None,
-        part: int = 0,
-    ) -> Layout:
-        """Return where tokens of some requests lie in a layer, or in its caches of keys (`part` 0) and values (1)."""
-        recurrent = self.layers[layer]
-        heads = self.heads // (1 if recurrent.values is None else self.group)
-        form = recurrent.parts[part].form
-        return Layout(self.device, *form, requests * heads, tokens, heads=heads, seating=seating)
 
 
 class Request:
@@ -164,11 +138,7 @@ class State:
 
 
 def compare(
-    layer: Layer,
-    many: Sequence[tuple[State, Course]],
-    begin: int,
-    end: int,
-    compared: Compared,
+    layer: Layer, many: Sequence[tuple[State, Course]], begin: int, end: int, compared: Compared
 ) -> None:
     """Compare results of the tokens from `begin` to `end` of what requests brought, which they have taken, with float64's."""
     heads, number = list(layer.heads), layer.number
@@ -201,18 +171,18 @@ def compare(
             compared.add(given[name], values, bounds, place)
 
 
-def layers_of(stack: Stack) -> list[tuple[Layer, ...]]:
+def layers_of(design: Any) -> list[tuple[Layer, ...]]:
     """Return the seats of all layers, of attention those of keys and of values, all free: as many as the device's rows have room for."""
-    config = stack.device
+    config = design.device
     alone = [
         (number, f"layers.{number}.{'state' if one.values is None else own.state}", layout)
-        for number, one in enumerate(stack.layers)
+        for number, one in enumerate(design.stack)
         for part, own in enumerate(one.parts)
-        for layout in [stack.layout_of(number, 1, part=part)]
+        for layout in [design.seated(number, 1, part=part)]
     ]
     of_request = [(one.items * one.parts, one.chunks) for _, _, one in alone]
     fit, rows = stacked(config.rows, config.pairs, of_request)
-    made: list[list[Layer]] = [[] for _ in stack.layers]
+    made: list[list[Layer]] = [[] for _ in design.stack]
     for (number, name, one), (base, groups) in zip(alone, rows, strict=True):
         most = min(one.heads, max(1, _COMPARED // (one.head * one.columns)))
         compared = [n * one.heads // most for n in range(most)]

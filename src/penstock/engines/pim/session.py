@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.engines.base import Design, Given
+from penstock.engines.base import Given
 from penstock.engines.session import SessionError
 from penstock.errors import not_both, not_one_of
 from penstock.host.sources.errors import SourceError
@@ -21,13 +21,12 @@ from penstock.models.pim.seats import read, transfer
 from penstock.report.words import plural
 from penstock.sim.machine import Closing, Metered
 
-from .attention import check_room
+from .attention import Brought, Remembered, check_room, decoded, program_size
 from .banks import Banks, Golden, Hardware, Modelled, Order, Room
 from .data import Inputs, policy_of, shapes_of
-from .decoding import Brought, Remembered, decoded, program_size
 from .errors import Compared, clipped, collapsed
 from .host import Course, batches, worked
-from .requests import Layer, Request, Stack, State, compare, layers_of
+from .requests import Layer, Request, State, compare, layers_of
 from .snapshot import packed, unpacked
 
 __all__ = ["PimSession", "opened"]
@@ -44,13 +43,13 @@ class PimSession(Closing):
 
     def __init__(
         self,
-        stack: Stack,
+        design: Any,
         banks: Banks,
         layers: Sequence[tuple[Layer, ...]],
         seed: int,
         saturates: bool,
     ) -> None:
-        self.stack, self.seed, self.saturates = stack, seed, saturates
+        self.design, self.seed, self.saturates = design, seed, saturates
         self._banks, self._layers = banks, layers
         self._requests: dict[Request, State] = {}
         self._joined = 0
@@ -77,7 +76,7 @@ class PimSession(Closing):
         compared, by layer; `collapsed`: heads whose decays do."""
         return {
             "heads": [len(layer.heads) for layer, *_ in self._layers],
-            "of": self.stack.heads,
+            "of": self.design.heads,
             **self._compared.to_json(),
             "collapsed": [
                 {"layer": layer, "request": request, "head": head, "rate": rate}
@@ -97,7 +96,7 @@ class PimSession(Closing):
 
     def __repr__(self) -> str:
         seated = plural(len(self._requests), "request")
-        return f"<Session of {self.stack.name}: {seated}, {self._banks.computes}>"
+        return f"<Session of {self.design.name}: {seated}, {self._banks.computes}>"
 
     # -- requests
 
@@ -141,7 +140,7 @@ class PimSession(Closing):
 
     def _remember(self, own: State, number: int, given: Sequence[NDArray[np.uint8]]) -> None:
         """Know in float64 what a snapshot has of a layer."""
-        layers, recurrent = self._layers[number], self.stack.layers[number]
+        layers, recurrent = self._layers[number], self.design.stack[number]
         held = [layer.one.numbers_of(parts) for layer, parts in zip(layers, given, strict=True)]
         if recurrent.values is None:
             own.exact[number] = layers[0].exact(recurrent, own.held[number], held[0])
@@ -212,11 +211,9 @@ class PimSession(Closing):
             self._requests[who].held[layer] = {n: x[-1] for n, x in course.held.items()}
             self._name_collapsed(layer, who, course)
         if lost and not self.saturates:
-            raise SourceError(
-                f"{lost}: a sum of the units' results is beyond float32, or no number; the states have taken the tokens",
-                "open(on_overflow='saturate') takes the end of the range in its place, or 0, and counts it",
-                code="E841",
-            )
+            what = f"{lost}: a sum of the units' results is beyond float32, or no number; the states have taken the tokens"
+            hint = "open(on_overflow='saturate') takes the end of the range in its place, or 0, and counts it"
+            raise SourceError(what, hint, code="E841")
         for who, course in taken.items():
             if problem := course.lost:
                 said = f"{who!r}: {problem.message}; the states have taken the tokens"
@@ -227,7 +224,7 @@ class PimSession(Closing):
         """Compare results of tokens with float64's."""
         latest = [(self._requests[who], course) for who, course in many.items()]
         layer = self._layers[number][0]
-        if self.stack.layers[number].values is None:
+        if self.design.stack[number].values is None:
             compare(layer, latest, begin, end, self._compared)
             return
         for state, brought in latest:
@@ -238,15 +235,15 @@ class PimSession(Closing):
 
     def _taken(self, who: Request, layer: int, arrays: Any) -> Any:
         """Return what a request brings: a Course, or a Brought of attention. Raises SourceError."""
-        stack, recurrent = self.stack, self.stack.layers[layer]
+        design, recurrent = self.design, self.design.stack[layer]
         try:
-            group = 1 if recurrent.values is None else stack.group
-            inputs = Inputs.of(recurrent, None, stack.heads, arrays, None, group)
+            group = 1 if recurrent.values is None else design.group
+            inputs = Inputs.of(recurrent, None, design.heads, arrays, None, group)
             held, tokens = self._requests[who].held[layer], self._requests[who].tokens[layer]
             if recurrent.values is not None:
                 check_room(recurrent, tokens, inputs.tokens)
-                return Brought(inputs, stack.device.format, self.saturates)
-            return Course(inputs, self.stack.device.format, self.saturates, held, defers=True)
+                return Brought(inputs, design.device.format, self.saturates)
+            return Course(inputs, self.design.device.format, self.saturates, held, defers=True)
         except SourceError as problem:
             said = f"{who!r}: {problem.message}"
             raise SourceError(said, problem.hint, code=problem.code) from None
@@ -254,21 +251,19 @@ class PimSession(Closing):
     def _name_collapsed(self, layer: int, who: Request, course: Course) -> None:
         """Name the heads whose decays collapse."""
         rates = course.first_update(course.inputs.tokens).c
-        for head in collapsed(self.stack.device.format, rates).tolist():
-            assert rates is not None
-            own = np.abs(rates[:, head])
-            self._collapsed.setdefault((layer, who.number, head), float(own[own > 0].min()))
+        for head, least in collapsed(self.design.device.format, rates).items():
+            self._collapsed.setdefault((layer, who.number, head), least)
 
     def _no_states(self, number: int) -> dict[str, Floats]:
         """Return the host's states of a request that begins, (heads, …)."""
-        recurrent = self.stack.layers[number]
+        recurrent = self.design.stack[number]
         shapes = shapes_of(recurrent)
-        return {name: np.zeros((self.stack.heads, *shapes[name])) for name, _ in recurrent.held}
+        return {name: np.zeros((self.design.heads, *shapes[name])) for name, _ in recurrent.held}
 
     def _decoded(self, number: int, many: Mapping[Request, Brought], begin: int, end: int) -> str:
         """As `_played`, for attention: as many requests at once as the softmax unit has room for."""
         layers, lost, who = self._layers[number], "", list(many)
-        most = self.stack.device.soft_items // layers[0].one.heads
+        most = self.design.device.soft_items // layers[0].one.heads
         for first in range(0, len(who), most):
             own = who[first : first + most]
             states = [self._requests[one] for one in own]
@@ -276,7 +271,7 @@ class PimSession(Closing):
                 self._pack(layer, own)
             seatings = [layer.seating(states, self._requests.values()) for layer in layers]
             keys, values = (
-                self.stack.layout_of(number, len(own), 1, seating, part)
+                self.design.seated(number, len(own), 1, seating, part)
                 for part, seating in enumerate(seatings)
             )
             for token in range(begin, end):
@@ -292,25 +287,25 @@ class PimSession(Closing):
 
     def _played(self, number: int, many: Mapping[Request, Any], begin: int, end: int) -> str:
         """Take the tokens from `begin` to `end` of what some requests bring. Return which sum left float32 first, if one did."""
-        if self.stack.layers[number].values is not None:
+        if self.design.stack[number].values is not None:
             return self._decoded(number, many, begin, end)
         layer, courses, lost = self._layers[number][0], list(many.values()), ""
         self._pack(layer, list(many))
         fresh = [not self._requests[who].tokens[number] for who in many]
-        for batch in batches(self.stack.layers[number], end - begin):
+        for batch in batches(self.design.stack[number], end - begin):
             parts = [worked(batch, partial(_operands, own, begin)) for own in courses]
             order = parts[0][1]
             works = [_joined(own) for own in zip(*(w for w, _ in parts), strict=True)]
             seating = layer.seating([self._requests[who] for who in many], self._requests.values())
-            layout = self.stack.layout_of(number, len(many), end - begin, seating)
+            layout = self.design.seated(number, len(many), end - begin, seating)
             steps = layout.steps(works, order, fresh)
             sent, out = self._play(steps)
             y, _ = layout.results(sent, steps, out)
-            y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
+            y, outside = clipped(y)
             self._counters["saturated_sums"] += int(outside.sum())
             if outside.any() and not lost:
                 turn, item, _ = np.argwhere(outside)[0].tolist()
-                which, head = divmod(item, self.stack.heads)
+                which, head = divmod(item, self.design.heads)
                 token = begin + works[order[turn][0]].first + order[turn][1]
                 lost = f"{list(many)[which]!r}, token {token}, head {head}"
             y = float32.decode(float32.encode(y))
@@ -342,11 +337,11 @@ class PimSession(Closing):
             raise
 
     def _read(self, places: Sequence[tuple[int, int]]) -> NDArray[np.uint8]:
-        steps, where = transfer(self.stack.device, places)
+        steps, where = transfer(self.design.device, places)
         return read(len(places), where, *self._play(steps))
 
     def _write(self, places: Sequence[tuple[int, int]], data: NDArray[np.uint8]) -> None:
-        self._play(transfer(self.stack.device, places, data)[0])
+        self._play(transfer(self.design.device, places, data)[0])
 
     def close(self) -> None:
         """Give the machine back; the states are gone."""
@@ -358,10 +353,8 @@ class PimSession(Closing):
 
     def _check_open(self) -> None:
         if self._ended:
-            raise _refused(
-                f"the session takes no more: {self._ended}",
-                "open another one, and join with snapshots",
-            )
+            hint = "open another one, and join with snapshots"
+            raise _refused(f"the session takes no more: {self._ended}", hint)
 
     def _state(self, request: Any) -> State:
         """Return what is known of a request. Raises SessionError (E466)."""
@@ -389,25 +382,23 @@ class PimSession(Closing):
         except ValueError:
             for layer in done:
                 layer.seats.leave(request.number)
-            raise _refused(
-                f"no seat is free: {self._layers[0][0].fit} requests fit, and {len(self._requests)} are seated",
-                "let one leave, or compile for more requests (--batch)",
-            ) from None
+            what = f"no seat is free: {self._layers[0][0].fit} requests fit, and {len(self._requests)} are seated"
+            raise _refused(what, "let one leave, or compile for more requests (--batch)") from None
 
     # -- snapshots
 
     @property
     def _form(self) -> dict[str, Any]:
         """What a snapshot must have alike."""
-        stack = self.stack
+        design = self.design
         return {
-            "format": stack.device.format,
-            "rounding": "stochastic" if stack.device.stochastic else "nearest",
-            "heads": stack.heads,
+            "format": design.device.format,
+            "rounding": "stochastic" if design.device.stochastic else "nearest",
+            "heads": design.heads,
             "layers": [
                 [one.name, *(n for own in one.parts for n in own.form[1:]), one.turned]
-                + ([] if one.values is None else [stack.group])
-                for one in stack.layers
+                + ([] if one.values is None else [design.group])
+                for one in design.stack
             ],
         }
 
@@ -419,18 +410,12 @@ class PimSession(Closing):
         try:
             tensors, said = unpacked(bytes(state))
         except ValueError as problem:
-            raise SessionError(
-                f"this is no snapshot: {problem}",
-                "take it again, and keep all of its bytes",
-                code="E467",
-            ) from None
+            hint = "take it again, and keep all of its bytes"
+            raise SessionError(f"this is no snapshot: {problem}", hint, code="E467") from None
         for name, own in self._form.items():
             if said[name] != own:
-                raise SessionError(
-                    f"the snapshot is of another design: its {name} are {said[name]}, the session's {own}",
-                    "compile the design as that one was",
-                    code="E467",
-                )
+                what = f"the snapshot is of another design: its {name} are {said[name]}, the session's {own}"
+                raise SessionError(what, "compile the design as that one was", code="E467")
         return tensors, said
 
 
@@ -460,40 +445,42 @@ def _refused(message: str, hint: str) -> SessionError:
     return SessionError(message, hint, code="E466")
 
 
-def opened(design: Design, stack: Stack, backend: str, options: Mapping[str, Any]) -> PimSession:
+def opened(design: Any, backend: str, options: Mapping[str, Any]) -> PimSession:
     """Return a session of a design. Raises SessionError (E466), OptionError."""
     from penstock.run import METERED, parted
     from penstock.sim.memory.dram import fast
     from penstock.targets import timing_of
 
-    caches = [one.name for one in stack.layers if one.mode != "update" and not one.grows]
+    caches = [one.name for one in design.stack if one.mode != "update" and not one.grows]
     if caches:
         what = f"{caches[0]} reads a cache that does not grow, which a session does not keep"
         raise _refused(what, "K = append(K, key) has a cache grow from nothing")
-    if stack.device.refresh != "none":
-        raise _refused(
-            f"refresh {stack.device.refresh!r} of banks is not counted from one program to the next",
-            "compile with --refresh none",
-        )
+    if design.device.refresh != "none":
+        what = f"refresh {design.device.refresh!r} of banks is not counted from one program to the next"
+        raise _refused(what, "compile with --refresh none")
     own = ("memory", "on_overflow", "on_nan")
     taker = f"a session of {design.name}"
     machine, rest, seed = parted(design, backend, options, own, taker)
-    saturates = policy_of(Given(options=rest), stack.device.format)
+    saturates = policy_of(Given(options=rest), design.device.format)
     memory = rest.get("memory")
-    timing = design.memory if memory is None else timing_of(memory, design.target, stack.device.bus)
-    layers = layers_of(stack)
+    timing = (
+        design.memory if memory is None else timing_of(memory, design.target, design.device.bus)
+    )
+    layers = layers_of(design)
     every = [layer for own in layers for layer in own]
     least = [
-        program_size(stack.device, stack.group, own[0].one.columns, (own[0].groups, own[1].groups))
+        program_size(
+            design.device, design.group, own[0].one.columns, (own[0].groups, own[1].groups)
+        )
         for own in layers
         if len(own) > 1
     ]
     most = max(layer.groups * layer.one.chunks for layer in every)
     words, results = (max((one[n] for one in least), default=0) for n in (0, 1))
-    room = Room(stack.device, most, (words, results))
+    room = Room(design.device, most, (words, results))
     banks: Banks
     if backend == "golden":
-        banks = Golden(stack.device)
+        banks = Golden(design.device)
     elif backend == "model":
         banks = Modelled(room, fast(timing))
     else:
@@ -501,4 +488,4 @@ def opened(design: Design, stack: Stack, backend: str, options: Mapping[str, Any
         banks = Hardware(
             room, Metered(design.machine(backend, room.bytes, timing, **machine), **metered)
         )
-    return PimSession(stack, banks, layers, 1 if seed is None else int(seed), saturates)
+    return PimSession(design, banks, layers, 1 if seed is None else int(seed), saturates)

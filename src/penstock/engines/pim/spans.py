@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.dsl.core.operations import apply
-from penstock.dsl.pim.recurrent import Recurrent
-from penstock.dsl.pim.walk import in_turn
+from penstock.dsl.pim.recurrent import Recurrent, in_turn
 
 __all__ = ["Span", "Spans"]
 

@@ -24,6 +24,7 @@ from penstock.models.pim.operands import Work
 from penstock.models.pim.program import Program, cycles_of, program
 from penstock.sim.machine import PAGE, Metered, round_up
 
+from .banks import carried_out
 from .data import Inputs, bits_of, policy_of, seed_of, tokens_of
 from .errors import Beside, clipped
 from .golden import golden_device, language_of
@@ -79,10 +80,8 @@ class Stepping(Workload):
         saturates = policy_of(given, design.device.format, design.on_overflow)
         for option, own in (("batch", design.batch), ("heads", design.heads)):
             if given.option(option) not in (None, own):
-                raise Conflict(
-                    f"the design is made for --{option} {own}",
-                    f"compile it with --{option} {given.option(option)}",
-                )
+                hint = f"compile it with --{option} {given.option(option)}"
+                raise Conflict(f"the design is made for --{option} {own}", hint)
         source, tokens = given.data, given.option("tokens")
         seed, bits = seed_of(source, given.seed), bits_of(source, given.seed)
         first = int(given.option("first", 0))
@@ -141,7 +140,7 @@ class Stepping(Workload):
             out = play(batch)
             played.append(out)
             y, state = self.layout.results(batch.program.order, batch.steps, out)
-            y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
+            y, outside = clipped(y)
             if outside.any() and not self.saturates:
                 turn, item, column = (int(n) for n in np.argwhere(outside)[0])
                 which, token = batch.order[turn]
@@ -240,24 +239,8 @@ class Stepping(Workload):
         machine.reserve(at, size - at)
         if len(self._batches) > 1:
             machine.reserve(0, at)
-
-        def play(batch: Played) -> NDArray[np.uint8]:
-            made, count = batch.program, int(batch.program.reads.sum())
-            machine.write(0, made.words.view(np.uint8))
-            ended = machine.run(
-                {
-                    "program": 0,
-                    "words": made.beats,
-                    "results": at,
-                    "result_words": made.result_beats,
-                }
-            )
-            if ended.error is not None:
-                raise RunError(ended.error)
-            return np.array(machine.read(at, 32 * count).reshape(-1, 32))
-
         try:
-            return self._carried_out(play)
+            return self._carried_out(lambda batch: carried_out(machine, batch.program, at))
         except RunError as problem:
             return Result(None, problem.error)
 

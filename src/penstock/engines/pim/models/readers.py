@@ -58,11 +58,7 @@ def reader_of(values: Mapping[str, Any], place: str) -> Reader:
 # -- Mamba-2
 
 
-def _mamba2(
-    values: Mapping[str, Any],
-    weights: Weights,
-    embeddings: str = "embeddings",
-) -> Network:
+def _mamba2(values: Mapping[str, Any], weights: Weights, embeddings: str = "embeddings") -> Network:
     """Mamba-2 of transformers."""
     config = Config(values, weights.place, _MAMBA2)
     config.only(use_bias=False, use_conv_bias=True, hidden_act=("silu", "swish"))
