@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 
 from ...models.errors import ErrorCode
 from ...models.pim.config import PimConfig
@@ -64,7 +64,7 @@ class PimEngine(wiring.Component):
         with m.Elif(self.done | self.error):
             m.d.sync += busy.eq(0)
         commands, reader = self._commands(m)
-        head = commands.o.payload
+        head = commands.payload
         # the device's time: it goes on while the next command is there, and its result has room
         gap = Signal(16)
         due = Signal()
@@ -74,9 +74,9 @@ class PimEngine(wiring.Component):
         is_read = _is(head, "RESULT_READ", "READ", "TOTAL")
         m.d.comb += [
             due.eq(gap + 1 == head.wait),
-            tick.eq(busy & ~ended & commands.o.valid & ~(due & is_read & ~room)),
+            tick.eq(busy & ~ended & commands.valid & ~(due & is_read & ~room)),
             issue.eq(tick & due),
-            commands.o.ready.eq(issue),
+            commands.ready.eq(issue),
         ]
         with m.If(tick):
             m.d.sync += gap.eq(Mux(due, 0, gap + 1))
@@ -145,6 +145,7 @@ class PimEngine(wiring.Component):
                 m.d.sync += row.eq(head.row)
             for p in range(config.banks // 2):
                 mine = head.bank >> 1 == p
+                close = {"close": acts["PRECHARGES"][g]} if config.chip else {}
                 pair = self.parts.instance(
                     m,
                     f"pair{g}_{p}",
@@ -163,6 +164,7 @@ class PimEngine(wiring.Component):
                     column=head.column[:5],
                     register=head.column[:3],
                     data=put,
+                    **close,
                 )
                 pairs.append(pair)
         return pairs
@@ -171,7 +173,6 @@ class PimEngine(wiring.Component):
         """Words from memory, put together to commands with their data."""
         bus = self.config.bus
         m.submodules.reader = reader = BurstReader(bus_bytes=bus)
-        m.submodules.commands = commands = Queue(_COMMAND, self.config.ahead)
         ask = Signal()
         m.d.comb += [
             reader.i.valid.eq(ask),
@@ -183,8 +184,8 @@ class PimEngine(wiring.Component):
         with m.Elif(reader.i.ready):
             m.d.sync += ask.eq(0)
         if bus == 32:
-            self._packed(m, reader.o, commands.i)
-            return commands, reader
+            return self._packed(m, reader.o), reader
+        m.submodules.commands = commands = Queue(_COMMAND, self.config.ahead)
         data_words = 32 // bus
         place = Signal(range(data_words + 1))  # of the next word: 0 is a command, then its data
         first = Signal(64)
@@ -205,26 +206,37 @@ class PimEngine(wiring.Component):
             for k, register in enumerate(kept):
                 with m.If(place == k + 1):
                     m.d.sync += register.eq(word)
-        return commands, reader
+        return commands.o, reader
 
-    @staticmethod
-    def _packed(m: Module, words: Any, commands: Any) -> None:
-        """Words of four commands, and then the data of each that has some; nothing follows END."""
-        held, place, head = Signal(), Signal(2), Signal(256)
-        first = head.word_select(place, 64)
-        opcode = first[:4]
-        with_data = (opcode == OPCODES["REG_WRITE"]) | (opcode == OPCODES["WRITE"])
+    def _packed(self, m: Module, words: Any) -> Any:
+        """Words of four commands, and then the data of each that has some, in a queue each; nothing follows END."""
+        ahead = self.config.ahead
+        m.submodules.heads = heads = Queue(256, ahead // 4)
+        m.submodules.operands = operands = Queue(256, ahead)
+        has = lambda word: (word[:4] == OPCODES["REG_WRITE"]) | (word[:4] == OPCODES["WRITE"])
+        left, place = Signal(3), Signal(2)  # of the four: data to come; which is next
+        for queue, mine in ((heads, left == 0), (operands, left != 0)):
+            m.d.comb += [
+                queue.i.payload.eq(words.p.data),
+                queue.i.valid.eq(words.valid & mine),
+            ]
+        m.d.comb += words.ready.eq(Mux(left == 0, heads.i.ready, operands.i.ready))
+        with m.If(words.valid & words.ready):
+            several = sum(has(words.p.data.word_select(n, 64)) for n in range(4))
+            m.d.sync += left.eq(Mux(left == 0, several, left - 1))
+        made = stream.Signature(_COMMAND).create()
+        first = heads.o.payload.word_select(place, 64)
+        last = (place == 3) | (first[:4] == OPCODES["END"])
+        taken = made.valid & made.ready
         m.d.comb += [
-            commands.payload.eq(Cat(first, words.p.data)),
-            commands.valid.eq(held & (words.valid | ~with_data)),
-            words.ready.eq(~held | (commands.ready & (with_data | (place == 3)))),
+            made.payload.eq(Cat(first, operands.o.payload)),
+            made.valid.eq(heads.o.valid & (operands.o.valid | ~has(first))),
+            heads.o.ready.eq(taken & last),
+            operands.o.ready.eq(taken & has(first)),
         ]
-        taken = commands.valid & commands.ready
-        with m.If(~held | (taken & ~with_data & (place == 3))):
-            m.d.sync += [held.eq(words.valid), place.eq(0), head.eq(words.p.data)]
-        with m.Elif(taken):
-            last = (place == 3) | (opcode == OPCODES["END"])
-            m.d.sync += [place.eq(place + 1), held.eq(~last)]
+        with m.If(taken):
+            m.d.sync += place.eq(Mux(last, 0, place + 1))
+        return made
 
     def _runs(
         self,

@@ -12,6 +12,7 @@ from ...models.pim import rate
 from ...models.pim.config import COLUMNS, PimConfig
 from ...models.pim.device import REGISTERS
 from ...models.pim.program import MODES
+from ...models.pim.timing import HELD
 from ..arith.pipeline import Pipeline
 from .float16 import Float16Lane, Float16Results, normalised
 from .mx import MX8, MxLane, MxResults, floored
@@ -35,6 +36,8 @@ class Pair(wiring.Component):
         COMP, and its number in the round.
     row : In
         The row that is open.
+    close : In
+        PRECHARGES, beside block RAM: keeps the results of the round.
     put, get, bank, column, register, data : In
         WRITE (`put`) and READ (`get`) of a column, or of a register (`store`) of any of the banks.
     o_data : Out(256)
@@ -53,7 +56,8 @@ class Pair(wiring.Component):
         if config.too_fast:
             raise ValueError(config.too_fast)
         super().__init__(
-            {
+            ({"close": In(1)} if config.chip else {})
+            | {
                 "tick": In(1),
                 "round_": In(1),
                 "mode": In(3),
@@ -182,15 +186,25 @@ class Pair(wiring.Component):
                 if name != "q":
                     with m.If(score):
                         m.d.sync += register.eq(0)
-            found[name] = both
+            found[name] = self._taken(m, both, score & (name != "q"))
             if name[0] == "c":
-                found[f"gone_{name}"] = flags = [Signal(name=f"gone_{name}_{b}") for b in (0, 1)]
+                flags = [Signal(name=f"gone_{name}_{b}") for b in (0, 1)]
                 for b, flag in enumerate(flags):
                     with m.If(written[b]):
                         m.d.sync += flag.eq(ones)
                     with m.If(score):
                         m.d.sync += flag.eq(0)
+                found[f"gone_{name}"] = self._taken(m, flags, score)
         return found
+
+    def _taken(self, m: Module, came: list[Signal], clear: Value) -> list[Signal]:
+        """Registers as units see them: beside block RAM a round's are what came until its ROUND."""
+        if not self.config.chip:
+            return came
+        own = [Signal.like(one, name=f"{one.name}_now") for one in came]
+        with m.If(self.round_):
+            m.d.sync += [now.eq(Mux(clear, 0, one)) for now, one in zip(own, came, strict=True)]
+        return own
 
     @staticmethod
     def _gone(registers: dict[str, Any], bank: int) -> Value:
@@ -269,8 +283,17 @@ class Pair(wiring.Component):
         m.d.comb += lane.i_random.eq(Cat(*words[2:]))
         with m.If(lane.o_draw & update):
             m.d.sync += [state[0].eq(words[-2]), state[1].eq(words[-1])]
-        seed = self.data.word_select(n, 128)
-        with m.If(self.store.any() & (self.register == REGISTERS.index("seed"))):
+        seed: Value = self.data.word_select(n, 128)
+        comes = self.store.any() & (self.register == REGISTERS.index("seed"))
+        if self.config.chip:
+            came, fresh = Signal(128, name=f"seed{n}"), Signal(name=f"seeded{n}")
+            if self.config.design.banks == 2:
+                seed = Mux(self.store[1], self.data[128:], seed)
+            with m.If(comes):
+                m.d.sync += came.eq(seed)
+            m.d.sync += fresh.eq(comes | (fresh & ~self.round_))
+            seed, comes = came, fresh & self.round_
+        with m.If(comes):
             m.d.sync += [state[0].eq(seed[:64]), state[1].eq(seed[64:])]
 
     def _join(self, m: Module, lanes: list[Any], update: Any, attend: Any, sums: list[Any]) -> None:
@@ -310,8 +333,21 @@ class Pair(wiring.Component):
         held = Signal(len(lanes[0].o_saturated))
         with m.If(lanes[0].o_valid):
             m.d.sync += held.eq(lanes[0].o_saturated)
-        m.d.comb += [
-            self.o_saturated.eq(lost),
-            self.o_lost.eq(Mux(attend, held, results.o_saturated)),
-            self.o_result.eq(Mux(attend, sums[0], results.o_code)),
+        m.d.comb += self.o_saturated.eq(lost)
+        attended = Signal() if self.config.chip else attend
+        told = [
+            self.o_lost.eq(Mux(attended, held, results.o_saturated)),
+            self.o_result.eq(Mux(attended, sums[0], results.o_code)),
         ]
+        if not self.config.chip:
+            m.d.comb += told
+            return
+        with m.If(self.close):  # the next ROUND changes the mode
+            m.d.sync += attended.eq(attend)
+        over: Value = self.close
+        for _ in range(HELD):
+            late = Signal()
+            m.d.sync += late.eq(over)
+            over = late
+        with m.If(over):
+            m.d.sync += told

@@ -367,7 +367,7 @@ class Layout:
         seeds = held["seed"][token, seat, pairs] if given.seeds else None
         if not self.config.chip:
             return Step(given, data, seeds)
-        puts = shared(self.config.banks, names, data, seeds)
+        puts = shared(self.config.banks, names, data, seeds, 2 // self.config.design.banks)
         return Step(replace(given, shared=len(puts)), data, seeds, puts=puts)
 
     def results(

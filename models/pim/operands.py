@@ -97,10 +97,15 @@ class Put(NamedTuple):
 
 
 def shared(
-    banks: int, names: Sequence[str], data: NDArray[np.uint8], seeds: NDArray[np.uint8] | None
+    banks: int,
+    names: Sequence[str],
+    data: NDArray[np.uint8],
+    seeds: NDArray[np.uint8] | None,
+    units: int = 1,
 ) -> tuple[Put, ...]:
     """Return the REG_WRITEs of a round (models.pim.device.Step) that send each operand once to all banks of a set which take it, where groups of
-    `banks` have it at the same places; seeds, of a pair each, come last."""
+    `banks` have it at the same places; seeds of pairs with so many `units` come last. Those of two pairs of a group with one unit each come
+    together, the second in the upper half, by the pair's bottom bank."""
     puts = []
     for index, name in enumerate(names):
         masks: dict[
@@ -116,9 +121,13 @@ def shared(
                 groups[mask] = groups.get(mask, 0) | 1 << group
             own = np.frombuffer(operand, dtype=np.uint8)
             puts += [Put(which, mask, name, own) for mask, which in groups.items()]
-    for pair, seed in enumerate(() if seeds is None else seeds):
+    both = units == 1 and banks > 2
+    if seeds is None:
+        return tuple(puts)
+    for pair in range(0, len(seeds), 1 + both):
         group, bank = divmod(2 * pair, banks)
-        puts.append(Put(1 << group, 1 << bank, "seed", seed))
+        own = np.concatenate([seeds[pair, :16], seeds[pair + both, 16 * (not both) :][:16]])
+        puts.append(Put(1 << group, (1 | both << 3) << bank, "seed", own))
     return tuple(puts)
 
 

@@ -231,22 +231,24 @@ class Cycles:
 
 
 def _arrivals(program: Program, reader: Reader, issued: list[int]) -> Iterator[int]:
-    """Yield when each command enters the queue, of which those `issued` have left it."""
+    """Yield when each command enters the queue with its data, of which those `issued` have left it."""
     bus, ahead = program.schedule.config.bus, program.schedule.config.ahead
-    taken = more = 0
+    head, operands = 0, list[int]()
     for number, size in enumerate(program.sizes.tolist()):
         room = issued[number - ahead] + 1 if number >= ahead else 0
         if bus == 8:
             for _ in range(size - 1):
                 reader.accept(0)
-            taken = reader.accept(room)
-        else:  # the next word of four is taken with the last of these, where that has no data
-            if number % (bus // 8) == 0:
-                taken = reader.accept(taken + more)
-            taken, more = max(taken + 1, room), size - 1
-            if more:
-                taken = reader.accept(taken)
-        yield taken
+            yield reader.accept(room)
+            continue
+        if number % 4 == 0:  # its place is that of four that have left
+            head = reader.accept(issued[number - ahead + 3] + 1 if number >= ahead else 0)
+        if size == 1:
+            yield head
+            continue
+        before = operands[-ahead] if len(operands) >= ahead else -1
+        operands.append(number)
+        yield reader.accept(issued[before] + 1 if before >= 0 else 0)
 
 
 def cycles_of(program: Program, memories: Mapping[str, Memory], at: int, results: int) -> Cycles:

@@ -16,6 +16,8 @@ __all__ = ["memories", "resources_of"]
 #: bits and results
 _UNIT = {"mx8": (21323, 5298, 32), "float16": (15976, 6310, 32)}
 _PAIR = {"mx8": (6900, 5290, 0), "float16": (5360, 4580, 0)}
+#: flip-flops of a pair beside block RAM that hold operands of the next round and results of the last
+_HELD = {"mx8": 2960, "float16": 3080}
 #: the command stream, the timing check and the result path: what synthesis of whole devices has besides (docs/explanation/pim.md)
 _CONTROL = (2400, 860, 0)
 #: the softmax unit of two items (`cells` of `benchmarks/area.py`)
@@ -41,6 +43,7 @@ def resources_of(config: PimConfig, part: Target) -> Resources:
             _CONTROL, *(table[config.format] for table in (_UNIT, _PAIR, _SOFTMAX)), strict=True
         )
     )
+    ff += config.chip * config.pairs * _HELD[config.format]
     if config.fast:  # a multiplier for each product; look-up tables as of units that share one
         dsp *= 3
     held = list(memories(config))

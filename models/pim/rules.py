@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from .config import PimConfig
 from .schedule import Command, Schedule
+from .timing import HELD
 
 __all__ = ["LIKE", "Rule", "check", "expand", "rules"]
 
@@ -43,12 +44,14 @@ def rules(config: PimConfig) -> list[Rule]:
         Rule("PRECHARGES", "ACT4", "same", t.tRP, "tRP"),
         Rule("COMP", "COMP", "same", t.tCCD_L, "tCCD_L"),
         Rule("COMP", "PRECHARGES", "same", max(t.tRTP, t.tWR), "tWR"),
-        Rule("COMP", "RESULT_READ", "same", max(t.tRTP, t.tWR) + 1, "tWR"),
         Rule("REG_WRITE", "COMP", "same", config.transfer, "tCCD_L"),
-        Rule("COMP", "REG_WRITE", "same", t.tCCD_L, "tCCD_L"),
         Rule("WRITE", "PRECHARGES", "same", t.inner_write_to_read - t.tWTR + t.tWR, "tWR"),
         Rule("READ", "PRECHARGES", "same", t.tRTP, "tRTP"),
     ]
+    ended = Rule("COMP", "RESULT_READ", "same", max(t.tRTP, t.tWR) + 1, "tWR")
+    table += [ended, Rule("COMP", "REG_WRITE", "same", t.tCCD_L, "tCCD_L")]
+    if config.chip:  # operands come, and results leave, while units iterate
+        table[-2:] = [Rule("PRECHARGES", "RESULT_READ", "same", HELD, "kept")]
     apart = max(t.burst, t.tCCD_S)
     for one in (TRANSFERS_IN, TRANSFERS_OUT):
         for a in one:

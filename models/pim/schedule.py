@@ -28,16 +28,21 @@ Where all banks work as one set, REG_WRITEs lie between the ACT4s and ROUND wait
 Staggered sets divide the interval of COMP among them: each has its cycles modulo the interval, so that
 their commands never meet. Their REG_WRITEs begin behind ROUND, and ROUND comes while rows close.
 
+Beside block RAM PRECHARGES keeps a round's results until the next one's, and ROUND takes the operands that came since the last. So what a
+round has read leaves, and the next one's operands arrive, while units iterate.
+
 The accesses of a COMP inside the banks are free of tWTR and tRTW, as published.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from .config import COLUMNS, PimConfig
-from .rounds import HARDWARE, Charges, Round, round_cycles, slots_of
+from .rounds import HARDWARE, MODES, Charges, Round, round_cycles, slots_of
+from .timing import HELD
 
 __all__ = ["Command", "Schedule", "period_of", "schedule"]
 
@@ -93,6 +98,7 @@ class _Wish:
     column: bool = False  #: it takes a place among column commands
     data: int = 0  #: 1: it writes on the data bus, −1: it reads
     ends: bool = False  #: a tile of the softmax unit is whole with it
+    beside: int | None = None  #: of what passes amid others: its round, from the set's on
 
 
 class _Shared:
@@ -144,20 +150,21 @@ class _Set:
         self.groups = config.set_groups(number)
         self.interval = interval
         self.step = config.transfer
-        self.staggered = config.sets > 1 or config.chip
+        self.staggered = config.sets > 1
         width = interval // config.sets
         base = number * width
         buses = 1 if charges.lockstep else 2
         # cycles modulo the interval that are this set's own
-        self.columns = (base,) if self.staggered else tuple(range(interval))
-        self.others = tuple(range(base, base + width, buses)) if self.staggered else self.columns
-        if config.chip:
-            self.columns = tuple(range(interval))
+        own = self.staggered and not config.chip
+        self.columns = (base,) if own else tuple(range(interval))
+        self.others = tuple(range(base, base + width, buses)) if own else self.columns
         if config.bank_local or config.chip or not charges.lockstep:
             self.others = self.columns
         self.closed, self.free, self.latest = _NEVER, 0, -1
         self.starts: list[int] = []
         self.number_of_round = -1
+        self.writes: deque[tuple[tuple[int, ...], int]] = deque()  # of the round to come, on chip
+        self.reads: deque[tuple[str, int, int]] = deque()  # and of the last one that is over
 
     def fit(self, wish: _Wish, cycle: int) -> int:
         """The first cycle from `cycle` on that is this set's own."""
@@ -166,6 +173,8 @@ class _Set:
 
     def _writes(self, given: Round) -> list[tuple[tuple[int, ...], int]]:
         """The bank groups of each REG_WRITE of a round, and its number there."""
+        if given.mode not in MODES:
+            return []
         if given.shared is not None:
             return [(self.groups, k) for k in range(given.shared)]
         each = given.registers * self.config.banks + given.seeds * self.config.banks // 2
@@ -177,11 +186,10 @@ class _Set:
         _, start = yield [_Wish(self.free, "ROUND", groups, row=given.row)]
         self.starts.append(start)
         self.number_of_round += 1
-        moves = given.mode in ("load", "store")
-        writes = [] if moves else self._writes(given)
+        moves, writes = given.mode not in MODES, self._writes(given)
         last_act, last_write = start, _NEVER
         behind = start + 1  # where no REG_WRITE is pending
-        acts = [groups] if self.config.chip else [(group,) for group in groups]
+        acts = [(group,) for group in groups]
         opened: dict[tuple[int, ...], int] = {}
         while acts or writes:
             wishes = []
@@ -218,16 +226,65 @@ class _Set:
             last = first + self.interval * (count - 1) + max(t.tRTP, t.tWR)
         _, self.closed = yield [_Wish(max(last, last_act + t.tRAS), "PRECHARGES", groups)]
         read = self.closed + 1 - self.step
-        pairs = [(g, p) for g in groups for p in range(self.config.banks // 2)]
-        name = "TAKE" if given.soft and given.mode == "score" else "RESULT_READ"
-        reading = [(name, g, n) for n, (g, _) in enumerate(pairs * (0 if moves else given.reads))]
-        reading += [("TOTAL", groups[0], n) for n in range(given.totals)]
-        for name, group, number in reading:
+        for name, group, number in self._results(given):
             ends = name == "TAKE" and number in given.ended
             at = read + self.step
             _, read = yield [_Wish(at, name, (group,), number, column=True, data=-1, ends=ends)]
         over = read + self.step
         self.free = over if self.staggered else max(over, self.closed + t.tRP)
+
+    def _results(self, given: Round) -> list[tuple[str, int, int]]:
+        """The name of each transfer of what a round has read, its bank group and its number."""
+        pairs = [g for g in self.groups for _ in range(self.config.banks // 2)]
+        name = "TAKE" if given.soft and given.mode == "score" else "RESULT_READ"
+        reads = given.reads if given.mode in MODES else 0
+        made = [(name, group, number) for number, group in enumerate(pairs * reads)]
+        return made + [("TOTAL", self.groups[0], n) for n in range(given.totals)]
+
+    def flow(self, given: Round, following: Round | None) -> _Steps:
+        """As `play` beside block RAM, amid the results of the round before and the operands of the following one."""
+        t, groups = self.config.timing, self.groups
+        if self.number_of_round < 0:
+            self.writes.extend(self._writes(given))
+        while self.writes:
+            yield from self._amid()
+        start = yield from self._amid(_Wish(self.free, "ROUND", groups, row=given.row))
+        self.starts.append(start)
+        self.number_of_round += 1
+        self.writes.extend(self._writes(following) if following else ())
+        act = yield from self._amid(_Wish(start + t.tRP, "ACT4", groups, row=given.row))
+        if given.mode in MODES:
+            count = slots_of(self.config, given.mode, self.charges.drain)
+            comp = _Wish(act + t.tRCD, "COMP", groups, count=count, column=True)
+            first = yield from self._amid(comp)
+            last = first + self.interval * (count - 1) + max(t.tRTP, t.tWR)
+        else:
+            last = yield from self._move(given, act)
+        while self.reads:
+            yield from self._amid()
+        self.closed = yield from self._amid(_Wish(last, "PRECHARGES", groups))
+        self.reads.extend(self._results(given))
+        self.free = self.closed + 1
+        while self.reads and not following:
+            self.free = (yield from self._amid()) + 1
+
+    def _amid(self, wish: _Wish | None = None) -> Generator[list[_Wish], tuple[_Wish, int], int]:
+        """Issue a command, and before it what there is room for, or a transfer alone; return its cycle."""
+        while True:
+            wishes, since = [], self.starts[-1] if self.starts else 0
+            if self.reads:
+                name, group, k = self.reads[0]
+                whose, at = -int(since > self.closed), self.closed + HELD
+                wishes = [_Wish(at, name, (group,), k, column=True, data=-1, beside=whose)]
+            if self.writes:
+                own, k = self.writes[0]
+                come = _Wish(since + 1, "REG_WRITE", own, k, column=True, data=1, beside=1)
+                wishes.insert(len(wishes) * (len(self.reads) >= len(self.writes)), come)
+            done, cycle = yield [wish, *wishes] if wish else wishes
+            if done.beside is not None:
+                (self.writes if done.data > 0 else self.reads).popleft()
+            if done.beside is None or wish is None:
+                return cycle
 
     def _move(self, given: Round, last_act: int) -> Generator[list[_Wish], tuple[_Wish, int], int]:
         """Write or read rows of some banks, or of all; return when they may be closed."""
@@ -241,7 +298,7 @@ class _Set:
             for column in (given.columns[n],) if given.columns else range(COLUMNS):
                 index = local * COLUMNS + column
                 wish = _Wish(cycle + self.step, name, group, index, column=True, data=direction)
-                _, cycle = yield [wish]
+                cycle = yield from self._amid(wish)
         return cycle + (t.inner_write_to_read - t.tWTR + t.tWR if direction > 0 else t.tRTP)
 
     def refresh(self) -> _Steps:
@@ -304,7 +361,10 @@ class _Player:
             for k in range(config.sets)
         ]
         if sum(map(bool, self.waiting)) > 1:
-            part = self._length(next(own for own in self.waiting if own)[-1]) // config.sets
+            first = next(own for own in self.waiting if own)
+            part = self._length(first[-1]) // config.sets
+            if config.chip:  # operands that chunks share come to one set after another, too
+                part *= next((n for n, one in enumerate(first[-2::-1], 1) if one.first), 1)
             for own in self.sets:
                 own.free = own.number * part
         self.playing = [self._next(own) for own in self.sets]
@@ -331,7 +391,8 @@ class _Player:
                 return own.refresh()
             else:
                 return None
-        return own.play(left.pop())
+        given = left.pop()
+        return own.flow(given, left[-1] if left else None) if self.config.chip else own.play(given)
 
     def _next(self, own: _Set) -> tuple[_Steps, list[_Wish]] | None:
         steps = self._begin(own)
@@ -340,15 +401,17 @@ class _Player:
     def play(self) -> None:
         """Issue the command that can come first, until all rounds are played."""
         while True:
-            best: tuple[int, int, _Wish] | None = None
+            best: tuple[int, int, int, _Wish] | None = None
             for own, state in zip(self.sets, self.playing, strict=True):
                 for wish in state[1] if state else ():
                     after = max(self.shared.earliest(wish, own.number), own.latest + 1)
                     cycle = own.fit(wish, after)
-                    if best is None or (cycle, own.number) < best[:2]:
-                        best = cycle, own.number, wish
+                    later = 0 if wish.beside is None else 1 + sum(own.starts[-1:])  # who is due
+                    order = cycle, later, own.number
+                    if best is None or order < best[:3]:
+                        best = *order, wish
             if best is not None:
-                self._issue(*best)
+                self._issue(best[0], *best[2:])
             elif any(self.waiting):
                 self._refresh_all()
             else:
@@ -369,7 +432,7 @@ class _Player:
         own, state = self.sets[number], self.playing[number]
         self.shared.issued(wish, number, cycle)
         own.latest = cycle
-        at = own.number_of_round + (wish.name == "ROUND")
+        at = own.number_of_round + (wish.beside or wish.name == "ROUND")
         self.commands.append(
             Command(cycle, wish.name, number, wish.groups, at, wish.index, wish.count, wish.row)
         )

@@ -9,6 +9,7 @@ from ..memory.dram import PRESETS, Timing, preset
 
 __all__ = [
     "FAST",
+    "HELD",
     "ITERATION",
     "LAST",
     "LATER",
@@ -27,6 +28,8 @@ ITERATION = {"mx8": 3, "float16": 4}
 LAST = 15
 #: of units that take an iteration each cycle: cycles from a column's read to its write, and from the last write to the result
 LATER, FAST = 8, 5
+#: cycles from the end of a round beside block RAM until its results are kept
+HELD = 2
 
 
 @dataclass(frozen=True)
