@@ -49,7 +49,7 @@ def check_core(folder: Path, ip: str) -> None:
 
 
 def check_addresses(folder: Path, ip: str) -> None:
-    """Hold registers as systemrdl-compiler sees them, and those of both headers, against the map."""
+    """Hold registers as systemrdl-compiler sees them, and those of both headers, IP-XACT and page, against the map."""
     expected = {
         register["name"]: register["offset"]
         for register in json.loads((folder / "manifest.json").read_text())["register_map"][
@@ -66,6 +66,9 @@ def check_addresses(folder: Path, ip: str) -> None:
         name.lower(): int(at, 16) for name, at in re.findall(rf"{prefix}(\w+) = (0x\w+)", driver)
     }
     assert offsets == {name.lower(): at for name, at in expected.items()}
+    assert dict(members((folder / f"regs/{ip}_regs.h").read_text())) == expected
+    page = json.loads((folder / "regs/html/data/ral-data-0.json").read_text())
+    assert {one["name"]: int(one["offset"], 16) for one in page if one["parent"] == 0} == expected
     ipxact = (folder / f"regs/{ip}.xml").read_text()
     found = re.findall(
         r"<ipxact:register>\s*<ipxact:name>(\w+)</ipxact:name>.*?<ipxact:addressOffset>([^<]+)",
@@ -73,6 +76,17 @@ def check_addresses(folder: Path, ip: str) -> None:
         re.DOTALL,
     )
     assert {name: int(at.replace("'h", "0x"), 0) for name, at in found} == expected
+
+
+def members(header: str) -> Iterator[tuple[str, int]]:
+    """Yield the registers of PeakRDL's packed struct with their offsets."""
+    at = 0
+    for bits, name, times in re.findall(
+        r"^ +uint(\d+)_t (\w+)(?:\[(0x\w+)\])?;", header, re.MULTILINE
+    ):
+        if not name.startswith("RESERVED_"):
+            yield name, at
+        at += int(bits) // 8 * int(times or "1", 16)
 
 
 @pytest.fixture(scope="module")
