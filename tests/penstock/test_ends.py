@@ -119,7 +119,7 @@ def lives(process: psutil.Process) -> bool:
 def ended(folder: Path, command: str, how: str, wait: float = 0.0) -> None:
     with begun(folder, command) as process:
         assert process.stderr is not None
-        there = until(lambda: runs(PROGRAMS[command], family(process)), 100)
+        there = until(lambda: runs(PROGRAMS[command], family(process)), 300)
         sleep(wait)
         children = family(process)
         process.send_signal(SIGNALS[how])
