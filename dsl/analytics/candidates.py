@@ -153,7 +153,8 @@ class Maker:
         if key not in self._programs:
             program = lower(self.graph, lanes, serial_limit=limit)
             arrays = {n for n, i in self.indices.items() if len(i.columns) < i.places}
-            program.ops = spaced(program.ops, program.buffers, self.fmt, arrays)
+            if not program.by_row:
+                program.ops = spaced(program.ops, program.buffers, self.fmt, arrays)
             # a schedule does not depend on how many rows there are
             program.buffers = [self._rows(b, lines=True) for b in program.buffers]
             self._programs[key] = program

@@ -56,7 +56,7 @@ class Distances:
                     continue
                 if self.program.ops[reader].dest == op.dest and op.changes_rows:
                     if reader < n:  # what is written first is changed first
-                        yield Distance(n, reader, times.turn(reader, n))
+                        yield Distance(n, reader, times.turn(reader, n, self.program.by_row))
                 else:
                     used = last >= 0
                     yield Distance(n, reader, int((last - times.writes[n][0])[used].max()))
@@ -83,6 +83,8 @@ class Distances:
                     # a batch operation's next turn may come just as soon
                     if buffer == op.dest and reader in self.behind:
                         both = op.changes_rows and ops[reader].changes_rows
+                        if self.program.by_row and max(op.extents[0], ops[reader].extents[0]) > 1:
+                            both = False  # another place may name the row
                         step = times.turn(n, reader) if both else times.behind(n, reader, buffer)
                         yield Distance(reader, n, step or 0, turns=True)
             for buffer in {o.buffer for o in op.operands} & times.writer.keys():
@@ -125,7 +127,7 @@ class Distances:
         changes = [n for n in starts if ops[n].changes_rows] if self.program.waits else []
         return max(
             (
-                starts[n] - starts[m] + self.times.turn(n, m)
+                starts[n] - starts[m] + self.times.turn(n, m, self.program.by_row)
                 for n in changes
                 for m in changes
                 if ops[n].dest == ops[m].dest

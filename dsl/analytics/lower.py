@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...models.analytics.config import Buffer, Op, Operand
+from ...models.analytics.waits import by_integers
 from ..core.diagnostics import error
 from ..core.graph import Graph, Node, Region
 from ..core.operations import ELEMENTWISE, REDUCTIONS
@@ -30,7 +31,8 @@ MAX_PLANNED = 4_000
 @dataclass
 class Program:
     """Operations in dependence order over buffers; what is fixed for a run, with its values; the buffers of the convergence
-    flag and of the score. `waits`: a batch's changes of rows, of tuple after tuple, wait for its end.
+    flag and of the score. `waits`: a batch's changes of rows, of tuple after tuple, wait for its end; `by_row`: and for changes of their own
+    rows, but for no others.
 
     `known`: what `times.Times` has found of it.
     """
@@ -44,6 +46,7 @@ class Program:
     until: int | None
     score: int | None = None
     waits: bool = False
+    by_row: bool = False
     known: dict[str, dict] = field(default_factory=dict, repr=False, compare=False)
 
 
@@ -141,6 +144,7 @@ class Lowering:
             until,
             score,
             self.graph.merge_count != 1 and any(op.changes_rows for op in self.made.ops),
+            self.graph.merge_count > 1 and by_integers(self.made.ops, self.made.buffers),
         )
 
     # buffers

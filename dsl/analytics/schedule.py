@@ -283,4 +283,8 @@ class _Scheduler:
         change = self.distances.change(starts)
         if change:
             change = max(change, span(n for n in once if ops[n].changes_rows))
-        return Schedule(interval, drain, batch, release, settle, decide, change)
+        by_row = self.program.by_row
+        if by_row:  # a batch begins when none of the one before waits any more
+            changes = (n for n in once if ops[n].changes_rows)
+            batch = max([batch, *(starts[n] + ops[n].beats + 2 for n in changes)])
+        return Schedule(interval, drain, batch, release, settle, decide, change, by_row)

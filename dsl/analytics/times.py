@@ -60,13 +60,17 @@ class Times:
             self._behind[key] = found
         return self._behind[key]
 
-    def turn(self, source: int, reader: int) -> int:
-        """Return how many cycles behind a change of rows another one of the same model may start: beat by beat as the first one leaves.
+    def turn(self, source: int, reader: int, apart: bool = False) -> int:
+        """Return how many cycles behind a change of rows another one of the same model may start: beat by beat as the first one leaves; `apart`: where
+        it waits by itself for changes of its row.
 
         Places of a bag change rows of their own: each follows the same place.
         """
         ops, fmt = self.program.ops, self.fmt
         first, then = ops[source], ops[reader]
+        if apart:  # in order, and written so
+            late, soon = latency(first.unit_fn, fmt), latency(then.unit_fn, fmt)
+            return first.beats + max(0, late - soon)
         alike = first.extents == then.extents and (
             first.extents[0] == 1 or first.operands[1].buffer == then.operands[1].buffer
         )

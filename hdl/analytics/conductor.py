@@ -47,6 +47,8 @@ class Conductor(wiring.Component):
         What the batches changed that are closed is in place; of all but the last one.
     halt : In(1)
         Start nothing more.
+    hold : In(1)
+        Changes of rows wait for others.
     room : In(1)
         Where the plan scores: there is room for the scores of a group.
     """
@@ -63,6 +65,7 @@ class Conductor(wiring.Component):
                 "epochs": In(count_bits(plan)),
                 "flag": In(1),
                 "halt": In(1),
+                "hold": In(1),
                 "start": Out(1),
                 "first": Out(1),
                 "batch_start": Out(1),
@@ -191,9 +194,9 @@ class Conductor(wiring.Component):
         left = index(change * (self.plan.merge_count - 1) + 1, name="change_cycles")
         with m.If(self.start & ~self.first):
             m.d.sync += left.eq(left + change)
-        with m.Elif(self.first & (left != 0)):  # the batch is closed
+        with m.Elif(self.first & (left != 0) & ~self.hold):  # the batch is closed
             m.d.sync += left.eq(left - 1)
-        return self.first & (left != 0)
+        return (self.first & (left != 0)) | self.hold
 
     def _since(self, event: Signal, limit: int, name: str, hold: Value | int = 0) -> Signal:
         """Count cycles since an event, up to `limit`, but for those of `hold`; before the first event the limit is reached."""

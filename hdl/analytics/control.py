@@ -25,20 +25,21 @@ class Delay:
 
 
 class Loops:
-    """The loops (i, c, j) of `op`, j innermost, started by `go` and walking one beat a cycle from that very cycle on.
+    """The loops (i, c, j) of `op`, j innermost, started by `go` and walking one beat a cycle from that very cycle on, but for cycles of `hold`, in which
+    `go` stays.
 
     Members: `active` (a beat's address is presented), `done` (the last beat), `complete` (the beat ends one result), `last_col` (the beat is the
     last of its row), `count` (where each loop is), `addresses` and `lanes`: one per operand, the lane None where the operand is read by beats.
     """
 
-    def __init__(self, m: Module, op: Op, plan: AnalyticsPlan, go: Value, name: str):
+    def __init__(self, m: Module, op: Op, plan: AnalyticsPlan, go: Value, name: str, hold: Value):
         self.m, self.op = m, op
         self.plan, self.name = plan, name
         busy = Signal(name=f"{name}_busy")
         self.active = Signal(name=f"{name}_active")
         self.done = Signal(name=f"{name}_done")
         self.complete = Signal(name=f"{name}_complete")
-        m.d.comb += self.active.eq(go | busy)
+        m.d.comb += self.active.eq((go | busy) & ~hold)
         self.step: dict[str, Value] = {}
         self.count: dict[str, Value] = {}
         self.last: dict[str, Value] = {}

@@ -8,9 +8,11 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import FETCH, AnalyticsPlan, Op, depth
 from ...models.analytics.timing import REDUCE_FN, latency, result_delay
+from ...models.analytics.waits import in_unit
 from ...models.numerics.formats import Float
 from ..index import index, index_range
 from ..modules import Parts, module_name
+from ..rows.pending import Pending
 from .control import Delay, Destination, Loops
 from .datapath import Control, Datapath, Reduction, Write
 from .merge import MergeLane
@@ -53,6 +55,8 @@ class Core(wiring.Component):
         A line's beat that is read, and each model's a cycle later.
     row_busy : Out
         Models whose rows are changed in this cycle.
+    hold : Out(1)
+        Changes wait in this cycle for others of their rows.
     score, score_mask, scores : Out
         Of a plan that scores: a group's scores are there, of which threads, and theirs side by side.
     """
@@ -67,6 +71,7 @@ class Core(wiring.Component):
             "batch_start": In(1),
             "epoch_start": In(1),
             "release": Out(1),
+            "hold": Out(1),
             "flag": Out(1),
             "parameter_restart": In(1),
             "parameter_models": In(1),
@@ -102,8 +107,13 @@ class Core(wiring.Component):
             if b.home == "core"
         }
         self._pulses()
-        self.loops = [Loops(m, op, plan, self.go(op), op.name) for op in plan.ops]
-        self.rows = RowAccess(m, plan, self.loops, self.stores)
+        free = Const(0)
+        self.loops = [
+            Loops(m, op, plan, self.go(op), op.name, self.hold if op.changes_rows else free)
+            for op in plan.ops
+        ]
+        self.rows = RowAccess(m, plan, self.loops, self.stores, self.hold)
+        self._pending()
         control = self._control("core")
         datapath = Datapath(m, self.library, plan, "core", control, self._source)
         datapath.write_back(self.stores)
@@ -179,14 +189,50 @@ class Core(wiring.Component):
     def go(self, op: Op) -> Value:
         if not (op.changes_rows and self.plan.schedule.change):
             return self._at(op.region, op.start)
-        return self.delay(self._changes, op.start - self._first_change)
+        going = self._going
+        while len(going) <= op.start - self._first_change:
+            going.append(Signal(name=f"changes_{len(going)}"))
+            with self.m.If(~self.hold):
+                self.m.d.sync += going[-1].eq(going[-2])
+        return going[op.start - self._first_change]
+
+    def _pending(self) -> None:
+        """Hold changes of rows that are being changed. `taken`: the operations' beats, in the cycle behind their addresses."""
+        m, ops, ages = self.m, self.plan.ops, in_unit(self.plan)
+        self.taken: dict[int, Signal] = {}
+        if not ages:
+            return
+        numbers = [n for n, op in enumerate(ops) if op.changes_rows]
+        at = {n: k for k, n in enumerate(numbers)}
+        late = {n: latency(ops[n].unit_fn, self.plan.format) for n in numbers}
+        pairs = {(at[b], at[a]): (least, late[a]) for (b, a), least in ages.items()}
+        addresses = [self.rows.address(n) for n in numbers]
+        m.submodules.pending = pending = Pending([*map(len, addresses)], pairs)
+        m.d.comb += self.hold.eq(pending.hold)
+        for k, n in enumerate(numbers):
+            there = Signal(name=f"{ops[n].name}_there")
+            self.taken[n] = Signal(name=f"{ops[n].name}_taken")
+            self.rows.step(n, there, self.loops[n].complete)
+            m.d.comb += [
+                getattr(pending, f"there{k}").eq(there),
+                getattr(pending, f"address{k}").eq(addresses[k]),
+                self.taken[n].eq(there & ~self.hold),
+            ]
+
+    def _late(self, n: int, lane: Value | None) -> Value | None:
+        """Return the lane of an operand that operation n reads, in the cycle behind its address."""
+        if lane is None or n not in self.taken:
+            return None if lane is None else self.delay(lane, 1)
+        late = Signal.like(lane, name=f"{self.plan.ops[n].name}_late_lane")
+        self.rows.step(n, late, lane)
+        return late
 
     @cached_property
     def _first_change(self) -> int:
         return min(op.start for op in self.plan.ops if op.changes_rows)
 
     @cached_property
-    def _changes(self) -> Signal:
+    def _going(self) -> list[Signal]:
         """When the changes of a tuple begin that waited for their batch's end: `change` cycles behind those of the tuple before."""
         m, change = self.m, self.plan.schedule.change
         count, left = (
@@ -200,12 +246,13 @@ class Core(wiring.Component):
             begin.eq(self._at("batch", self._first_change)),
             go.eq(begin | ((left != 0) & (phase == change - 1))),
         ]
-        m.d.sync += phase.eq(Mux(go, 0, phase + 1))
+        with m.If(~self.hold):
+            m.d.sync += phase.eq(Mux(go, 0, phase + 1))
         with m.If(begin):
             m.d.sync += left.eq(count - 1)
-        with m.Elif(go):
+        with m.Elif(go & ~self.hold):
             m.d.sync += left.eq(left - 1)
-        return go
+        return [go]
 
     # control of both homes
 
@@ -220,16 +267,19 @@ class Core(wiring.Component):
             if op.home != home:
                 continue
             loops = self.loops[n]
-            control.select[n] = delay(loops.active, op.fetch - 1)
+            taken = self.taken.get(n)
+            control.select[n] = (
+                delay(loops.active, op.fetch - 1) if taken is None else delay(taken, op.fetch - 2)
+            )
             reduction = Datapath.reduction(op)
             if reduction is not None:
                 self._steer(control, reduction, n)
             if op.merge is None:
-                enable = delay(
-                    loops.complete, result_delay(op, plan.format, plan.lanes, plan.threads)
+                cycles = result_delay(op, plan.format, plan.lanes, plan.threads)
+                enable = (
+                    delay(loops.complete, cycles) if taken is None else delay(taken, cycles - 1)
                 )
                 if op.changes_rows:
-                    cycles = result_delay(op, plan.format, plan.lanes, plan.threads)
                     address = delay(self.rows.address(n), cycles - 1)
                     control.write[n] = Write(enable, address, None)
                     continue
@@ -268,13 +318,10 @@ class Core(wiring.Component):
     def _read(self, n: int, k: int) -> Value:
         operand = self.plan.ops[n].operands[k]
         loops, store = self.loops[n], self.stores[operand.buffer]
-        data = store.read(loops.addresses[k])
+        data = store.read(loops.addresses[k], self.hold if n in self.taken else None)
         if not operand.element:
             return data
-        lane = loops.lanes[k]
-        return pick(
-            data, self.delay(lane, 1) if lane is not None else None, self.width, store.lanes
-        )
+        return pick(data, self._late(n, loops.lanes[k]), self.width, store.lanes)
 
     # threads
 
@@ -299,8 +346,10 @@ class Core(wiring.Component):
                 shared[f"write_lane{n}"] = write.lane if write.lane is not None else Const(0)
         for n, k in ports.exports:
             shared[f"address{n}_{k}"] = self.loops[n].addresses[k]
-            lane = self.loops[n].lanes[k]
-            shared[f"lane{n}_{k}"] = delay(lane, 1) if lane is not None else Const(0)
+            lane = self._late(n, self.loops[n].lanes[k])
+            shared[f"lane{n}_{k}"] = lane if lane is not None else Const(0)
+        if ports.held:
+            shared["hold"] = self.hold
         for r, reduction in enumerate(ports.reductions):
             shared[f"valid{r}"], shared[f"last{r}"] = (
                 control.valid[reduction],

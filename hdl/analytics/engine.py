@@ -166,6 +166,7 @@ class AnalyticsEngine(wiring.Component):
             conductor.ended.eq(Cat(port["ended"] for port in self.ports)),
             conductor.final.eq(Cat(port["final"] for port in self.ports)),
             conductor.halt.eq(self.failing),
+            conductor.hold.eq(core.hold),
             core.start.eq(conductor.start),
             core.first.eq(conductor.first),
             core.mask.eq(Cat(mask)),

@@ -77,9 +77,11 @@ class RowAccess:
         plan: AnalyticsPlan,
         loops: Sequence[Loops],
         stores: Mapping[int, Store],
+        hold: Value,
     ):
         self.m, self.plan = m, plan
         self.loops, self.stores = loops, stores
+        self.hold = hold
         ports = ThreadPorts(plan)
         self.exported = {
             (n, k): Signal(ports.operand_width(n, k), name=f"{plan.ops[n].name}_export{k}")
@@ -102,7 +104,7 @@ class RowAccess:
                 beat.eq(self.loops[n].addresses[0]),
                 found.eq(sum(parts, Const(0)) + late),
             ]
-            self.m.d.sync += late.eq(beat)
+            self.step(n, late, beat)
             self._addresses[n] = found
         return self._addresses[n]
 
@@ -118,8 +120,14 @@ class RowAccess:
             for k, value in enumerate(begins):
                 with self.m.Case(k):
                     self.m.d.comb += begin.eq(value)
-        self.m.d.sync += late.eq(begin)
+        self.step(n, late, begin)
         return row + late
+
+    def step(self, n: int, late: Signal, value: Value) -> None:
+        """Let `late` be what `value` was a cycle before, as operation n goes: changes stay where they are held."""
+        hold = self.hold if self.plan.ops[n].changes_rows else Const(0)
+        with self.m.If(~hold):
+            self.m.d.sync += late.eq(value)
 
     def row(self, n: int) -> Value:
         """Return the beat of operation n's row, a cycle after its address.

@@ -54,12 +54,15 @@ class Store:
         """What a buffer of a single beat holds."""
         return self._register
 
-    def read(self, address: Value) -> Signal:
-        """Return the beat whose address was presented one cycle before, all stored lanes side by side."""
+    def read(self, address: Value, hold: Value | None = None) -> Signal:
+        """Return the beat whose address was presented one cycle before, all stored lanes side by side; with `hold` the one that was read stays. What
+        is read then is written by nobody."""
         if self.depth == 1:
             return self._fetched
         port = self._memory.read_port(domain="sync")
         self.m.d.comb += port.addr.eq(address)
+        if hold is not None:
+            self.m.d.comb += port.en.eq(~hold)
         return port.data
 
     def write(

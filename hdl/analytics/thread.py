@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import AnalyticsPlan
+from ...models.analytics.waits import in_unit
 from ..modules import Parts
 from .datapath import Control, Datapath, Reduction, Write
 from .store import Store, pick
@@ -30,6 +31,10 @@ class ThreadPorts:
             for k in range(len(op.operands))
             if op.touches_rows and k in (1, 2) and self.is_local(n, k)
         ]
+        #: the changes among them are held for others of their rows
+        self.held = (
+            {n for n, _ in self.exports if plan.ops[n].changes_rows} if in_unit(plan) else set()
+        )
         self.store_depth = {n: b.beats(plan.lanes) * b.slots for n, b in enumerate(plan.buffers)}
 
     def is_local(self, n: int, k: int) -> bool:
@@ -65,6 +70,8 @@ class ThreadPorts:
             depth = self.store_depth[plan.ops[n].operands[k].buffer]
             ports[f"address{n}_{k}"] = max(1, (depth - 1).bit_length())
             ports[f"lane{n}_{k}"] = max(1, (plan.lanes - 1).bit_length())
+        if self.held:
+            ports["hold"] = 1
         for r, _ in enumerate(self.reductions):
             ports[f"valid{r}"], ports[f"last{r}"], ports[f"keep{r}"] = 1, 1, plan.lanes
         for number in self.inputs:
@@ -121,7 +128,8 @@ class Thread(wiring.Component):
             if not ports.is_local(n, k):
                 return getattr(self, f"operand{n}_{k}")
             store = stores[operand.buffer]
-            data = store.read(getattr(self, f"address{n}_{k}"))
+            hold = self.hold if n in ports.held else None
+            data = store.read(getattr(self, f"address{n}_{k}"), hold)
             if not operand.element:
                 return data
             lane = getattr(self, f"lane{n}_{k}") if operand.col else None

@@ -206,6 +206,7 @@ class Schedule:
     decide:      from the start of the convergence test to its answer
     change:      from the changes of rows of a tuple to those of the batch's next; `batch` and `settle` are for a batch of one, each further
                  tuple is so much more. 0 where nothing waits for the batch's end
+    by_row:      a change waits for an earlier one of its row (`models.analytics.waits`): `change` is that of tuples whose rows are others
     """
 
     interval: int
@@ -215,6 +216,7 @@ class Schedule:
     settle: int
     decide: int
     change: int = 0
+    by_row: bool = False
 
 
 @dataclass(frozen=True)
@@ -405,8 +407,9 @@ class AnalyticsPlan:
         data["notes"] = {k: v for k, v in self.notes.items() if k not in ("interval", "machine")}
         if not self.lean:
             del data["on_overflow"], data["on_nan"]
-        if not self.schedule.change:
-            del data["schedule"]["change"]
+        for name in ("change", "by_row"):
+            if not getattr(self.schedule, name):
+                del data["schedule"][name]
         ops = [{k: v for k, v in op.items() if k != "line"} for op in data["ops"]]
         buffers = data["buffers"]
         if not self.by_rows:

@@ -19,6 +19,7 @@ from .loader import Loader, TupleSource
 from .score_cycles import ScoreWriter
 from .shell import sizes
 from .timing import result_delay, steps
+from .waits import Waits
 
 __all__ = ["Cycles", "RowsAsked", "run"]
 
@@ -59,11 +60,13 @@ def run(
     boot_address: int = 0,
     result_address: int = 0,
     rows: RowsAsked | None = None,
+    waits: Waits | None = None,
 ) -> Cycles:
     """Return the cycles of a run over `epochs` epochs: all of the plan's, or as many as the convergence test let pass.
 
     `sources(reader, origin)` gives each port's tuples; `origin` is the cycle of the sequencers' start, and `reader` the state of
     port 0's reader after the boot image. `rows`: of models in memory, those that the tuples of an epoch ask for, and where they lie.
+    `waits`: of an epoch's changes for others of their rows; None where no change waits.
     """
     channel = memory.channel()
     reader = Reader(channel, plan.bus_bytes)
@@ -72,9 +75,9 @@ def run(
     loaders = [Loader(plan, source) for source in found]
     if rows is not None:
         unit = rows.unit(plan, memory)
-        conductor: _Conductor = _RowConductor(plan, found[0], origin + 1, unit, rows.asked)
+        conductor: _Conductor = _RowConductor(plan, found[0], origin + 1, unit, rows.asked, waits)
     elif plan.score is None:
-        conductor = _Conductor(plan, loaders, origin + 1)
+        conductor = _Conductor(plan, loaders, origin + 1, waits)
     else:
         writer = ScoreWriter(plan, Writer(channel, plan.bus_bytes), result_address)
         conductor = _ScoringConductor(plan, loaders, origin + 1, writer)
@@ -109,8 +112,13 @@ class _Conductor:
     periods are then leapt over, and so are whole epochs.
     """
 
-    def __init__(self, plan: AnalyticsPlan, loaders: list[Loader], free: int):
+    def __init__(
+        self, plan: AnalyticsPlan, loaders: list[Loader], free: int, waits: Waits | None = None
+    ):
         self.plan, self.loaders = plan, loaders
+        self.waits = waits or Waits([])
+        self.same = not any(self.waits.total)  # batches may take alike
+        self.before, self.last = 0, 0  # batches of the epochs before; which one of its epoch closed
         self.leaps = all(loader.source.shift_invariant for loader in loaders)
         self.free = free  # earliest cycle of the next event
         self.start = self.batch = -(1 << 60)  # latest group start, latest batch close
@@ -152,7 +160,7 @@ class _Conductor:
 
     def epoch(self) -> None:
         schedule, loaders, counts = self.plan.schedule, self.loaders, self.counts
-        before = counts["groups"]
+        before, self.before = counts["groups"], counts["batches"]
         self.marks, self.marked_page = {}, -1
         over = False
         while not over:
@@ -252,13 +260,15 @@ class _Conductor:
         return releases
 
     def _close(self, cycle: int, groups: int) -> None:
-        self.batch = cycle + (groups - 1) * self.plan.schedule.change
+        self.last = self.counts["batches"] - self.before
+        late = 0 if self.same else self.waits.total[self.last]
+        self.batch = cycle + (groups - 1) * self.plan.schedule.change + late
         self.batch_groups, self.first = 0, True
         self.counts["batches"] += 1
 
     def _mark(self) -> None:
         """Note the state at a group's start; leap if it was seen before."""
-        if not self.leaps:
+        if not self.leaps or not self.same:
             self.marked_page = self.loaders[0].source.page
             return
         now = self.start
@@ -300,21 +310,24 @@ class _Conductor:
             loader.delay(late)
 
 
-def _writes(plan: AnalyticsPlan) -> list[dict[int, list[int]]]:
-    """Return for each model in memory how many cycles behind a batch's close its first tuple's changes are written, in order, by what is
-    left of them where the further tuples' come in multiples."""
+#: when a batch's first tuple changes a model's rows: from taking them to writing how many cycles, and how many cycles behind the batch's close they are
+#: taken, in order, by what is left of that where the further tuples' come in multiples
+_Writes = list[tuple[int, dict[int, list[int]]]]
+
+
+def _writes(plan: AnalyticsPlan) -> list[_Writes]:
+    """Return of each model in memory when its rows change, for each operation."""
     numbers = {b.name: n for n, b in enumerate(plan.buffers) if b.kind == "model"}
-    found: list[dict[int, list[int]]] = []
+    found: list[_Writes] = []
     for number in (numbers[name] for table in plan.tables for name in table.models):
-        late: set[int] = set()
+        found.append([])
         for op in plan.ops:
             if op.changes_rows and op.dest == number:
-                done = np.flatnonzero(steps(op)[2] == op.extents[2] - 1)
-                begin = 1 + op.start + result_delay(op, plan.format, plan.lanes, plan.threads)
-                late.update((done + begin).tolist())
-        found.append({})
-        for cycles in sorted(late):
-            found[-1].setdefault(cycles % (plan.schedule.change or 1), []).append(cycles)
+                late: dict[int, list[int]] = {}
+                for cycle in np.flatnonzero(steps(op)[2] == op.extents[2] - 1).tolist():
+                    taken = 1 + op.start + cycle
+                    late.setdefault(taken % (plan.schedule.change or 1), []).append(taken)
+                found[-1].append((result_delay(op, plan.format, plan.lanes, plan.threads), late))
     return found
 
 
@@ -328,8 +341,9 @@ class _RowConductor(_Conductor):
         free: int,
         unit: RowUnitModel,
         asked: np.ndarray,
+        waits: Waits | None,
     ) -> None:
-        super().__init__(plan, [], free)
+        super().__init__(plan, [], free, waits)
         self.leaps = False
         self.source, self.unit, self.asked = source, unit, asked.tolist()
         self.release = [0] * plan.input_slots
@@ -344,10 +358,14 @@ class _RowConductor(_Conductor):
         return found if found <= self.closed else max(cycle, self.closed + max(self.late, 1))
 
     def writes(self, model: int, cycle: int) -> bool:
-        change, behind = self.plan.schedule.change, cycle - self.closed
-        late = self.written[model].get(behind % (change or 1), [])
-        at = bisect_right(late, behind)
-        return at > 0 and behind - late[at - 1] <= (self.size - 1) * change
+        change = self.plan.schedule.change
+        for delay, late in self.written[model]:
+            behind = self.waits.taken(self.last, cycle - self.closed - delay)
+            taken = late.get(behind % (change or 1), [])
+            at = bisect_right(taken, behind)
+            if at > 0 and behind - taken[at - 1] <= (self.size - 1) * change:
+                return True
+        return False
 
     def _close(self, cycle: int, groups: int) -> None:
         self.settled = self.batch + self.plan.schedule.settle
@@ -355,7 +373,7 @@ class _RowConductor(_Conductor):
         self.closed, self.size = cycle, groups
 
     def epoch(self) -> None:
-        unit, begun = self.unit, False
+        unit, begun, self.before = self.unit, False, self.counts["batches"]
         for rows in [*self.asked, None]:
             [taken], _, over = self.source.take([unit.free], [1])
             assert over == (rows is None)

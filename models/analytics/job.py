@@ -27,11 +27,12 @@ from .golden import NoRowOf, TrainingResult, takers, train
 from .indices import Port, walk_port
 from .loader import EmptySource, TupleSource
 from .storages import products
+from .waits import Waits
 
 __all__ = [
     "Bound",
     "bound",
-    "drawn_rows",
+    "drawn",
     "golden",
     "machine_bound",
     "model_cycles",
@@ -138,11 +139,12 @@ def model_cycles(
     result_address: int = 0,
     page_addresses: Sequence[int] = (),
     rows: RowsAsked | None = None,
+    waits: Waits | None = None,
     arrivals: Sequence[Arrivals] = (),
 ) -> Cycles:
     """Return the exact cycles of a run of `epochs` epochs over the pages, given themselves or as their costs; they must be free of errors.
 
-    Addresses, of pages one a port, count where memory is not of a fixed latency. `rows`: as of `cycles.run`. `arrivals`: of each port's pages,
+    Addresses, of pages one a port, count where memory is not of a fixed latency. `rows`, `waits`: as of `cycles.run`. `arrivals`: of each port's pages,
     where it has a ring.
     """
     costs = pages if isinstance(pages, Costs) else analyse(plan.port, plan.walk, pages)
@@ -178,6 +180,7 @@ def model_cycles(
         boot_address=boot_address,
         result_address=result_address,
         rows=rows,
+        waits=waits,
     )
 
 
@@ -193,12 +196,15 @@ def rows_in_memory(plan: AnalyticsPlan, tuples: Codes) -> np.ndarray:
     return np.concatenate(found, axis=1)
 
 
-def drawn_rows(plan: AnalyticsPlan, tuples: int) -> np.ndarray:
-    """Return rows that so many tuples may ask for (tuples, places of the row unit), drawn uniformly, with seed 1."""
-    assert plan.row_unit is not None
+def drawn(plan: AnalyticsPlan, tuples: int) -> Codes:
+    """Return so many tuples as `walk_port` has them, of zeros, but for their indices, which are drawn uniformly, with seed 1."""
     rng = np.random.default_rng(1)
-    most = [plan.tables[place.table].rows for place in plan.row_unit.places]
-    return np.stack([rng.integers(0, n, tuples) for n in most], axis=1)
+    found = [np.zeros((tuples, plan.layout.beats * plan.lanes), np.int64)]
+    for index in plan.indices:
+        for k in range(index.places):
+            _, begin, counts = index.columns[min(k, len(index.columns) - 1)]
+            found.append(begin + rng.integers(0, min(counts, index.counts), (tuples, 1)))
+    return np.concatenate(found, axis=1)
 
 
 @dataclass(frozen=True)
@@ -212,6 +218,7 @@ class Bound(Terms):
     channel: int = 0
     lanes: int = 0
     banks: int = 0
+    changes: int = 0
 
 
 def bound(
@@ -223,6 +230,7 @@ def bound(
     epochs: int,
     scores: int = 0,
     rows: RowsAsked | None = None,
+    waits: Waits | None = None,
 ) -> Bound:
     """Return the bound of a run.
 
@@ -230,8 +238,10 @@ def bound(
     operations: groups times the beats of the busiest unit. recurrence: batches
     times the kernel's way from a model to the next one, with as many units as could be used, and what groups of a batch must then lie apart
     (`notes["recurrence"]`, `notes["interval"]`). Of rows in memory, which tuples of an epoch ask for as `rows` says, the terms of `models.rows.bound`.
+    changes: those of the place of a row that changes most often, each behind the one before, as `waits` has them.
     """
     by_rows: tuple[int, ...] = ()
+    chain = max(epochs * waits.chain - waits.last, 0) if waits else 0
     if plan.row_unit is not None and rows is not None:
         by_rows = row_terms(plan.row_unit, rows.asked, rows.bases, memory, epochs)
     busiest = -(-pages // plan.ports) * plan.page_size * epochs
@@ -247,6 +257,7 @@ def bound(
         batches * int(plan.notes["recurrence"])
         + max(groups - batches, 0) * int(plan.notes["interval"]),
         *by_rows,
+        changes=chain,
     )
 
 

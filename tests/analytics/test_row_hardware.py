@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from amaranth.hdl import Module
 
 import penstock as ps
 from penstock.dsl.core.load import from_text
+from penstock.hdl.rows.pending import Pending
 from testbench.kernels.by_index import (
     FIELDS,
     LRMF,
@@ -312,16 +314,43 @@ def _wrong(design: ps.Design, table: dict[str, np.ndarray], **times: int) -> Non
     assert not all(np.array_equal(wrong.result[m], v) for m, v in right.result.items())
 
 
+class _Hasty(Pending):
+    """Holds no change back."""
+
+    def elaborate(self, platform: object) -> Module:
+        return Module()
+
+
+def test_a_change_waits_for_its_own_row_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes of other rows go on beat by beat, those of one row wait, in a bag, from tuple to tuple and from line to line; one that does not is wrong."""
+    text = "kernel k(c: index[n, 2], a: index[n], x: input, E: model[n])\n"
+    text += "  E[c] += x\n  E[a] -= x\n  batch 4\n"
+    apart = np.arange(24).reshape(8, 3) % 12
+    near = np.array([[0, 0, 0], [0, 1, 2], [3, 2, 4], [5, 5, 2]] * 2)
+    values = {"x": np.arange(8, dtype=np.float32) / 3}
+    found = []
+    for rows in (apart, near):
+        table = {"c": rows[:, :2], "a": rows[:, 2], **values}
+        design = _equal(text, table, {"n": 12}, "float32", tmp_path, "pysim")
+        assert design.compiled.plan.schedule.change == 3
+        model = design.run(table, backend="model")
+        found.append((model.counters["row_waits.changes"], model.cycles))
+    # of a batch's 12 changes, a cycle apart, the last one is taken in cycle 35: five wait
+    assert found[0][0] == 0 and found[1][0] == found[1][1] - found[0][1] == 2 * (35 - 11)
+    monkeypatch.setattr("penstock.hdl.analytics.core.Pending", _Hasty)
+    wrong, right = (design.run(table, backend=b) for b in ("pysim", "golden"))
+    assert not np.array_equal(wrong.codes["E"], right.codes["E"])
+
+
 @pytest.mark.long
-def test_a_change_that_comes_before_another_is_written(tmp_path: Path) -> None:
-    """So it is of two tuples of a batch, and of a batch's last one and the next one's reading."""
+def test_a_batch_that_comes_before_a_change_is_written(tmp_path: Path) -> None:
     table = ratings(np.random.default_rng(2), 32, 1, 1)
     design = _equal(
         f"{LRMF}  batch 4\n", table, {"m": 1, "n": 1, "k": 4}, "fixed:8,8", tmp_path, "pysim"
     )
-    schedule = design.compiled.plan.schedule
-    _wrong(design, table, change=schedule.change - 1)
-    _wrong(design, table, batch=schedule.batch - 1)
+    _wrong(design, table, batch=design.compiled.plan.schedule.batch - 1)
 
 
 def test_dates_are_integers(tmp_path: Path) -> None:

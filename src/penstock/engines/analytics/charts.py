@@ -31,6 +31,7 @@ def busy(outcome: Outcome) -> dict[str, int]:
         "rows' port": bound.channel,
         "rows into lines": bound.lanes,
         "DRAM banks": bound.banks,
+        "changes of one row": bound.changes,
     }
     return {
         "memory": model.bound.memory,

@@ -25,6 +25,7 @@ _CAUSES = {
     "row_waits.batches": "for batches before",
     "row_waits.written": "for rows written back",
     "row_waits.port": "for the port",
+    "row_waits.changes": "changes for those of their row",
     "rows_late": "a tuple for its rows",
 }
 

@@ -14,7 +14,8 @@ from penstock.engines.base import Design, Given
 from penstock.host.sources import SourceError, Table
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.cycles import RowsAsked, run
-from penstock.models.analytics.job import drawn_rows, model_cycles
+from penstock.models.analytics.job import drawn, model_cycles, rows_in_memory
+from penstock.models.analytics.waits import waits
 from penstock.models.errors import RunError
 from penstock.models.heap.schema import Schema
 from penstock.models.memory import FixedLatency, Memory
@@ -73,9 +74,11 @@ class Measure:
         plan, events = replace(plan, epochs=1, ring=0), self.events(plan)
         if plan.tables:
             table = assume(self.schema, min(self.rows, _sample(plan)))
-            asked = RowsAsked(drawn_rows(plan, table.rows), [0] * len(plan.tables))
-            costs = table.costs(plan.port, plan.walk)
-            return model_cycles(plan, costs, self.memory, 1, rows=asked).total / table.rows
+            tuples = drawn(plan, table.rows)
+            asked = RowsAsked(rows_in_memory(plan, tuples), [0] * len(plan.tables))
+            costs, late = table.costs(plan.port, plan.walk), waits(plan, tuples)
+            found = model_cycles(plan, costs, self.memory, 1, rows=asked, waits=late)
+            return found.total / table.rows
         if self.known:
             costs = self.table.costs(plan.port, plan.walk)
             return model_cycles(plan, costs, self.memory, 1).total / self.rows

@@ -20,7 +20,7 @@ from penstock.models.analytics.cycles import RowsAsked
 from penstock.models.analytics.indices import Port, walk_port
 from penstock.models.analytics.job import (
     bound,
-    drawn_rows,
+    drawn,
     golden,
     machine_bound,
     model_cycles,
@@ -31,6 +31,7 @@ from penstock.models.analytics.job import (
 )
 from penstock.models.analytics.scores import scores
 from penstock.models.analytics.shell import image_bytes, images, unpack_result
+from penstock.models.analytics.waits import waits
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
@@ -128,11 +129,15 @@ def _cycles(
     memory: Memory,
     epochs: int,
     rows: int,
-    asked: np.ndarray | None = None,
+    tuples: Codes | None = None,
 ) -> Cycles:
     plan = design.plan
     places = _Places.of_run(design, pages, rows)
-    by_rows = None if asked is None else RowsAsked(asked, places.tables)
+    by_rows = late = None
+    if tuples is not None and plan.tables:
+        by_rows = RowsAsked(rows_in_memory(plan, tuples), places.tables)
+    if tuples is not None and plan.schedule.by_row:
+        late = waits(plan, tuples)
     taken = model_cycles(
         plan,
         costs,
@@ -141,6 +146,7 @@ def _cycles(
         result_address=places.result,
         page_addresses=places.pages,
         rows=by_rows,
+        waits=late,
         arrivals=_lines(design, pages),
     )
     counters = {
@@ -154,10 +160,12 @@ def _cycles(
     }
     if by_rows is not None and taken.rows is not None:
         counters |= row_counters(taken.rows, by_rows.asked, memory)
+    if late is not None:
+        counters["row_waits.changes"] = epochs * sum(late.total)
     scores = 0 if plan.score is None else taken.tuples
-    limits = bound(plan, pages, taken.groups, taken.batches, memory, epochs, scores, by_rows)
-    tuples = taken.tuples // max(epochs, 1)
-    least = machine_bound(plan, design.target, pages, tuples, memory, epochs)
+    limits = bound(plan, pages, taken.groups, taken.batches, memory, epochs, scores, by_rows, late)
+    each = taken.tuples // max(epochs, 1)
+    least = machine_bound(plan, design.target, pages, each, memory, epochs)
     facts = {"epochs": epochs, "converged": False}
     return Cycles(taken.total, limits, counters, facts, bound_machine=least)
 
@@ -182,8 +190,8 @@ class Assumption(AssumedRows):
     def model(self, memory: Memory) -> Cycles:
         plan = self.design.plan
         costs, rows = self.table.costs(plan.port, plan.walk), self.table.rows
-        asked = None if plan.row_unit is None else drawn_rows(plan, rows)
-        return _cycles(self.design, costs, self.table.pages, memory, plan.epochs, rows, asked)
+        tuples = drawn(plan, rows) if plan.indices else None
+        return _cycles(self.design, costs, self.table.pages, memory, plan.epochs, rows, tuples)
 
     def memory_bytes(self) -> int:
         return _Places.of_run(self.design, self.table.pages, self.table.rows).size
@@ -239,12 +247,12 @@ class Training(Workload):
             if self._golden.error is not None:
                 return Cycles(None, error=self._golden.error)
             epochs = self._golden.facts["epochs"]
-        costs, asked = page_costs(plan, self.table.pages), None
+        costs, tuples = page_costs(plan, self.table.pages), None
         if isinstance(costs, HardwareError):
             return Cycles(None, error=costs)
-        if plan.tables:
-            asked = rows_in_memory(plan, walk_port(plan, self.table.pages).tuples)
-        return _cycles(self.design, costs, len(self.table.pages), memory, epochs, 0, asked)
+        if plan.tables or plan.schedule.by_row:
+            tuples = walk_port(plan, self.table.pages).tuples
+        return _cycles(self.design, costs, len(self.table.pages), memory, epochs, 0, tuples)
 
     @property
     def value_bytes(self) -> int:  # type: ignore[override]
