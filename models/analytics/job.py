@@ -14,7 +14,7 @@ from ..memory.bursts import Reader
 from ..memory.timing import Memory
 from ..numerics.formats import Codes
 from ..ring import Arrivals
-from ..rows.bound import row_terms
+from ..rows.bound import RowTerms, row_terms
 from ..strider.costs import Costs, analyse
 from ..strider.cycles import PortModel
 from ..strider.errors import PageError
@@ -240,7 +240,7 @@ def bound(
     (`notes["recurrence"]`, `notes["interval"]`). Of rows in memory, which tuples of an epoch ask for as `rows` says, the terms of `models.rows.bound`.
     changes: those of the place of a row that changes most often, each behind the one before, as `waits` has them.
     """
-    by_rows: tuple[int, ...] = ()
+    by_rows = RowTerms(0, 0, 0, 0)
     chain = max(epochs * waits.chain - waits.last, 0) if waits else 0
     if plan.row_unit is not None and rows is not None:
         by_rows = row_terms(plan.row_unit, rows.asked, rows.bases, memory, epochs)
@@ -257,7 +257,7 @@ def bound(
         batches * int(plan.notes["recurrence"])
         + max(groups - batches, 0) * int(plan.notes["interval"]),
         *by_rows,
-        changes=chain,
+        chain,
     )
 
 
