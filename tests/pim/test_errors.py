@@ -52,6 +52,23 @@ def test_errors_are_those_beside_float64(format):
     assert run.details["collapsed"] == []
 
 
+def test_errors_are_those_of_what_the_host_makes_of_results(tmp_path):
+    """Not those of the unit's sum."""
+    text, data = Path(RETNET).with_suffix(".psk").read_text(), arrays()
+    assert text.count("query @ S") == 1
+    (tmp_path / "k.psk").write_text(
+        text.replace("query @ S", "exp(decay) * (query @ S) - 1000 * value")
+    )
+    run = ps.compile(tmp_path / "k.psk", table=data, target="small").run(data)
+    wide = np.exp(data["decay"])[..., None]
+    exact = wide * in_float64(data)[0] - 1000 * data["value"]
+    error, own = np.abs(run.result["y"] - exact), run.details["float64"]
+    assert own["largest"] == pytest.approx(error.max(), rel=1e-6) and own["within_bound"]
+    assert own["rms_of_output"] == pytest.approx(
+        np.sqrt((error**2).mean() / (exact**2).mean()), rel=1e-6
+    )
+
+
 def test_a_sample_of_heads_is_stated(monkeypatch):
     data = arrays()
     monkeypatch.setattr("penstock.engines.pim.errors.MOST", 2 * 40 * 33 * 5 + 1)

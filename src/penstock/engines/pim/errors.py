@@ -23,7 +23,7 @@ from penstock.models.pim.unit import FRACTION
 from .host import Course
 from .spans import Span, Spans
 
-__all__ = ["MOST", "Beside", "Compared", "Exactly", "clipped", "collapsed"]
+__all__ = ["MOST", "Beside", "Compared", "Exactly", "clipped", "collapsed", "spread"]
 
 #: numbers of states that are computed in float64, token by token: golden takes 50 to 500 times as long over as many
 MOST = 1 << 25
@@ -118,8 +118,8 @@ class Exactly:
         made.held = {name: (v[begin:end], e[begin:end]) for name, (v, e) in self.held.items()}
         return made
 
-    def step(self, inputs: Mapping[str, Floats]) -> dict[str, Reading]:
-        """Take a token of inputs (items, …); return what is read, by name."""
+    def step(self, inputs: Mapping[str, Floats]) -> tuple[dict[str, Reading], Number]:
+        """Take a token of inputs (items, …); return what is read, by name, and the output."""
         values = {name: Span(value) for name, value in inputs.items()}
         values |= {name: Span(value, error) for name, (value, error) in self.held.items()}
         found: dict[str, Reading] = {}
@@ -143,7 +143,10 @@ class Exactly:
             shape = self.held[name][0].shape
             value, error = (np.broadcast_to(x, shape) for x in (span.value, spans.error(span)))
             self.held = {**self.held, name: (value, error)}
-        return found
+        span = spans.of(self.recurrent.output)
+        size = span.value.size // (len(self.exact.state.value) if span.batched else 1)
+        wide = lambda x: self._wide(x, span, size)
+        return found, Number(wide(span.value), wide(spans.error(span)))
 
     def _wide(self, x: Floats, span: Span, size: int) -> Floats:
         """A number or vector (items, …) of a span as (items, size)."""
@@ -179,6 +182,12 @@ class Exactly:
         return Number(value, self._wide(spans.error(span), span, size))
 
 
+def spread(reads: Sequence[Reading | Number]) -> tuple[Floats, Floats]:
+    """Return values and errors of some tokens (tokens, items, columns)."""
+    value, error = zip(*((read.value, read.error) for read in reads), strict=True)
+    return np.array(value), np.array(error)
+
+
 @dataclass(frozen=True, eq=False)
 class Beside:
     """What the units gave (results by name: tokens, items, columns) beside float64."""
@@ -196,8 +205,8 @@ class Beside:
         return [number * own.items // most for number in range(most)]
 
     @cached_property
-    def exactly(self) -> tuple[dict[str, tuple[Floats, Floats]], Exactly]:
-        """Float64's results and the bounds (tokens, items, columns), and what is there behind the last token."""
+    def exactly(self) -> tuple[dict[str, tuple[Floats, Floats]], tuple[Floats, Floats], Exactly]:
+        """Float64's results and the bounds (tokens, items, columns), the output's, and what is there behind the last token."""
         of, course, own = list(self.items), self.course, self.layout
         recurrent = course.recurrent
         start = course.start
@@ -206,21 +215,15 @@ class Beside:
         held = {name: states[0][of] for name, states in course.held.items()}
         exact = Exactly(recurrent, own.config, start[of], held)
         inputs = {n: x[:, of] for n, x in course.values.items() if n not in recurrent.results}
-        found: dict[str, list[Reading]] = {name: [] for name in recurrent.results}
         with np.errstate(all="ignore"):
-            for token in range(own.tokens):
-                for name, read in exact.step({n: x[token] for n, x in inputs.items()}).items():
-                    found[name].append(read)
-        both = lambda reads: (
-            np.array([r.value for r in reads]),
-            np.array([r.error for r in reads]),
-        )
-        return {name: both(reads) for name, reads in found.items()}, exact
+            steps = [exact.step({n: x[t] for n, x in inputs.items()}) for t in range(own.tokens)]
+        found = {name: spread([read[name] for read, _ in steps]) for name in recurrent.results}
+        return found, spread([output for _, output in steps]), exact
 
     def to_json(self) -> dict[str, Any]:
-        made = Compared()
-        for name, (value, bound) in self.exactly[0].items():
-            made.add(self.course.values[name][:, list(self.items)], value, bound, self._place)
+        made, (value, bound) = Compared(), self.exactly[1]
+        given = self.course.output()[:, list(self.items)]
+        made.add(given.reshape(value.shape), value, bound, self._place)
         return {"heads": len(self.items), "of": self.layout.items, **made.to_json()}
 
     def _place(self, token: int, place: int, column: int) -> list[int]:

@@ -158,10 +158,11 @@ class Course:
         for token in range(self.inputs.tokens if self.recurrent.late else 0):
             self._advance(token, self.recurrent.late)
 
-    def output(self) -> Floats:
-        """Return the result, (tokens, items, …)."""
-        value = self._node(self.recurrent.output, 0, self.inputs.tokens)
-        return value.reshape(self.inputs.tokens, self.inputs.items, *value.shape[1:])
+    def output(self, begin: int = 0, end: int | None = None) -> Floats:
+        """Return the result of all tokens, or of some, (tokens, items, …)."""
+        end = self.inputs.tokens if end is None else end
+        value = self._node(self.recurrent.output, begin, end)
+        return value.reshape(end - begin, self.inputs.items, *value.shape[1:])
 
     # -- operands
 

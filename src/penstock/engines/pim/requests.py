@@ -15,7 +15,7 @@ from penstock.models.pim.layout import Layout
 from penstock.models.pim.operands import Bits, Seating
 from penstock.models.pim.seats import Seats, stacked
 
-from .errors import Compared, Exactly
+from .errors import Compared, Exactly, spread
 from .host import Course
 
 __all__ = ["Layer", "Request", "State", "compare", "layers_of"]
@@ -147,14 +147,12 @@ def compare(
         if number not in state.exact:
             state.exact[number] = layer.exact(course.recurrent, state.held[number])
     exact = Exactly.joined([state.exact[number] for state in states])
-    results = courses[0].recurrent.results
+    names = [name for name in courses[0].values if name not in courses[0].recurrent.results]
     join = lambda name: np.concatenate([x.values[name][begin:end, heads] for x in courses], axis=1)
-    inputs = {name: join(name) for name in courses[0].values}
-    given = {name: inputs.pop(name) for name in results}
+    inputs, steps = {name: join(name) for name in names}, range(end - begin)
+    given = np.concatenate([x.output(begin, end)[:, heads] for x in courses], axis=1)
     with np.errstate(all="ignore"):
-        made = [
-            exact.step({n: x[token] for n, x in inputs.items()}) for token in range(end - begin)
-        ]
+        made = spread([exact.step({n: x[t] for n, x in inputs.items()})[1] for t in steps])
     for at, state in enumerate(states):
         state.exact[number] = exact.part(at * len(heads), (at + 1) * len(heads))
 
@@ -163,12 +161,8 @@ def compare(
         first = states[which].tokens[number] - (end - begin)
         return [number, states[which].number, first + token, heads[head], column]
 
-    for name in results:
-        values, bounds = (
-            np.array([getattr(one[name], n) for one in made]) for n in ("value", "error")
-        )
-        with np.errstate(all="ignore"):
-            compared.add(given[name], values, bounds, place)
+    with np.errstate(all="ignore"):
+        compared.add(given.reshape(made[0].shape), *made, place)
 
 
 def layers_of(design: Any) -> list[tuple[Layer, ...]]:

@@ -74,10 +74,11 @@ class Spans:
         value, batched = run(node.op, *(one.value for one in given)), any(flags)
         if all(one.exact for one in given):
             return Span(value, batched=batched)
+        rounding = 2.0**-51 * np.abs(value)  # of both
         if (linear := self._linear(node.op, given, value, run)) is not None:
-            return Span(value, *linear)
+            return Span(value, linear[0] + rounding, linear[1])
         errors = [self.error(one) for one in given]
-        rest = _error(node.op, [one.value for one in given], errors, value, run)
+        rest = _error(node.op, [one.value for one in given], errors, value, run) + rounding
         return Span(value, np.where(np.isnan(rest), np.inf, rest), batched=batched)
 
     def _linear(self, op: str, given: Sequence[Span], value: Floats, run: Any) -> Any:
