@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -145,6 +147,13 @@ class Recurrent:
         modes = ("score" if one.k is None else "update" for one in self.passes)
         reads = (one.result is not None for one in self.passes)
         return tuple(zip(modes, reads, strict=True)), rows, columns
+
+    @property
+    def digest(self) -> str:
+        """What two recurrences that compute the same, of states of the same names, have alike."""
+        nodes = [node.to_json() for node in self.nodes]
+        own = [self.mode, self.state, self.values, nodes, [astuple(one) for one in self.passes]]
+        return sha256(json.dumps([*own, self.output, self.held]).encode()).hexdigest()[:8]
 
     @property
     def _decay(self) -> int | None:

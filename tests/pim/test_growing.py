@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from penstock.dsl.core.text import parse_kernel
 from penstock.engines.pim.design import recurrent_from
 from penstock.host.sources.errors import SourceError
 from penstock.models.pim.rules import check
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 FORMATS = ("mx8", "float16")
 HEAD = "recurrence decode(K: cache[t, k], V: cache[t, v], key: input[k], value: input[v], q: input[k])\n"
@@ -269,6 +272,15 @@ def test_block_ram_is_not_refreshed():
     with pytest.raises(KernelError, match="block RAM is not refreshed") as caught:
         ps.compile(decode, target="small", dram="on-chip", refresh="all-bank")
     assert caught.value.diagnostic.code == "E464"
+
+
+def test_units_that_read_no_cache():
+    """Whichever kernel comes first."""
+    kernels = [EXAMPLES / "attention.py:decoding", EXAMPLES / "retnet.psk"]
+    for some in (kernels, kernels[::-1]):
+        with pytest.raises(KernelError, match="which units of the kind hbm-pim cannot") as caught:
+            ps.compile([*map(str, some)], unit="hbm-pim", heads=2, dims={"t": 16, "k": 8, "v": 8})
+        assert caught.value.diagnostic.code == "E464"
 
 
 def test_scores_far_below_nothing():

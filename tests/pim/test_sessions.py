@@ -299,7 +299,7 @@ def whole_of(data):
         ({"format": "float16"}, "its format are float16, the session's mx8"),
         ({"rounding": "nearest"}, "its rounding are nearest"),
         ({"heads": 1}, "its heads are 1, the session's 2"),
-        ({"v": 6}, "its layers are [['retnet', 20, 6, False]]"),
+        ({"v": 6}, ", 20, 6, False]]"),
     ],
 )
 def test_snapshots_of_other_designs(options, words):
@@ -311,6 +311,23 @@ def test_snapshots_of_other_designs(options, words):
     with small().open() as session:
         refused(lambda: session.join(state=saved), SessionError, "E467", words)
         session.step({session.join(): data_of(1, 2, 2)})
+
+
+def test_snapshots_of_other_kernels(tmp_path):
+    """Of one name and of the same sizes."""
+    (tmp_path / "k.psk").write_text(
+        Path(RETNET).read_text().replace("decay * S", "(1 - decay) * S")
+    )
+    sizes = {"heads": 2, "batch": 1, "dims": {"k": 20, "v": 5}}
+    with ps.compile(tmp_path / "k.psk", target="small", **sizes).open() as session:
+        request = session.join()
+        session.step({request: data_of(1, 2, 2)})
+        saved = session.snapshot(request)
+    with small().open() as session:
+        refused(
+            lambda: session.join(state=saved), SessionError, "E467", "its layers are [['retnet "
+        )
+        assert not session.requests
 
 
 def test_a_snapshot_before_the_first_token():

@@ -136,7 +136,7 @@ def device_of(
     attends: bool,
 ) -> PimConfig:
     """Return the device of a format for `layers`: recurrences with their heads. Raises KernelError (E464)."""
-    unit = _unit(layers[0][0], given)
+    [unit] = {_unit(one, given) for one, _ in layers}
     stochastic = _stochastic(given, chosen) and any(one.mode == "update" for one, _ in layers)
     sets, local = SCHEDULES[given.option("schedule", "together")]
     dram = given.option("dram", "pimba")

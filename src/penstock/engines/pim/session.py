@@ -396,7 +396,11 @@ class PimSession(Closing):
             "rounding": "stochastic" if design.device.stochastic else "nearest",
             "heads": design.heads,
             "layers": [
-                [one.name, *(n for own in one.parts for n in own.form[1:]), one.turned]
+                [
+                    f"{one.name} {one.digest}",
+                    *(n for own in one.parts for n in own.form[1:]),
+                    one.turned,
+                ]
                 + ([] if one.values is None else [design.group])
                 for one in design.stack
             ],
