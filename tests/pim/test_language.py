@@ -21,6 +21,7 @@ import penstock as ps
 from penstock.engines.pim.models.layers import Norm
 from penstock.engines.pim.models.weights import ModelError
 from penstock.engines.session import SessionError
+from penstock.errors import OptionError
 from penstock.host.sources.errors import SourceError
 
 FOLDER = Path(__file__).with_name("checkpoints")
@@ -242,7 +243,7 @@ def test_ids_of_the_callers_take_the_place_of_those_that_were_drawn():
 
 
 def refused(code, *words, call):
-    with pytest.raises((ModelError, SessionError, SourceError)) as caught:
+    with pytest.raises((ModelError, OptionError, SessionError, SourceError)) as caught:
         call()
     assert caught.value.code == code and caught.value.hint
     said = f"{caught.value}; {caught.value.hint}"
@@ -293,7 +294,7 @@ def test_each_tensor_is_held_against_its_layer(name):
         ("mamba2", {"num_heads": 2.5}, ("num_heads is 2.5", "a whole number")),
         ("mamba2", {"num_heads": True}, ("num_heads is True",)),
         ("mamba2", {"n_groups": 3}, ("n_groups is 3", "divides num_heads, which is 4")),
-        ("mamba2", {"layer_norm_epsilon": "x"}, ("layer_norm_epsilon is 'x'", "a number")),
+        ("mamba2", {"layer_norm_epsilon": "x"}, ("layer_norm_epsilon is 'x'", "a finite number")),
         ("mamba2", {"time_step_limit": 1}, ("time_step_limit is 1", "two numbers")),
         ("mamba2", {"num_hidden_layers": 3}, ("no tensor backbone.layers.2",)),
         ("mamba2", {"num_hidden_layers": 1}, ("unknown tensor backbone.layers.1",)),
@@ -395,6 +396,12 @@ def test_what_a_model_does_not_take():
         (lambda: served.generate("a", tokens=0), "E469", "tokens is 0"),
         (lambda: served.generate("a", temperature=-1), "E469", "temperature is -1"),
         (lambda: served.perplexity("a"), "E469", "two ids"),
+        (lambda: served.generate(3), "E469", "3 are no ids"),
+        (lambda: served.generate("a", seed="x"), "E609", "a whole number"),
+        (lambda: served.open(requests=[1]), "E469", "requests is"),
+        (lambda: ps.LanguageModel.load(3), "E468", "3 is no model"),
+        (lambda: ps.LanguageModel.load({}, "abc"), "E468", "the configuration is 'abc'"),
+        (lambda: ps.LanguageModel.load({}, {"model_type": ["gla"]}), "E468", "model_type is"),
     ):  # fmt: skip
         refused(code, *words, call=call)
     with served.open() as serving:
@@ -402,6 +409,8 @@ def test_what_a_model_does_not_take():
         refused("E466", "no seat is free", call=lambda: serving.join([1]))
         refused("E466", "names no request", call=lambda: serving.step(["x"]))
         refused("E469", "1000000", call=lambda: serving.take({own: [10**6]}))
+        refused("E469", "not 3", call=lambda: serving.step(3))
+        refused("E469", "not None", call=lambda: serving.take(None))
         assert len(serving.step()) == 1
         serving.leave(own)
         refused("E466", "it left", call=lambda: serving.step([own]))

@@ -106,10 +106,17 @@ class LanguageModel:
 
         Raises ModelError (E468), with the name of a tensor that is missing, unknown, misshapen or not finite; KernelError for the options.
         """
+        if config is not None and not isinstance(config, Mapping):
+            raise unread(
+                f"the configuration is {config!r}", "it holds sizes by name, as config.json"
+            )
         if isinstance(source, Mapping):
             if config is None:
                 raise unread("a state_dict needs its configuration", "load(tensors, config)")
             return cls(config, source, "the state_dict", None, options)
+        if not isinstance(source, (str, Path)):
+            hint = "give a folder, or tensors by name"
+            raise unread(f"{source!r} is no model", hint)
         folder = Path(source)
         values, tensors = opened(folder)
         return cls({**values, **(config or {})}, tensors, str(folder), _tokenizer(folder), options)
@@ -145,6 +152,8 @@ class LanguageModel:
 
         Parameters: `backend` and `options`: as `Design.open` takes them; `requests`: how many the device has room for, at least.
         """
+        if isinstance(requests, bool) or not isinstance(requests, int) or requests < 1:
+            raise untaken(f"requests is {requests!r}", "it is a whole number, 1 or more")
         session = self.design(requests).open(backend, **options)
         return Serving(self._network, cast(PimSession, session))
 
@@ -197,12 +206,12 @@ class LanguageModel:
         if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
             raise untaken(f"tokens is {tokens!r}", "it is a whole number, 1 or more")
         last = self.config.get("eos_token_id")
-        ends = set(last) if isinstance(last, list) else {last}
+        ends = last if isinstance(last, list) else [last]
         taken = []
         with self.open(backend, **options) as serving:
             request, given = serving.join(first, seed=seed, temperature=temperature), first
             sampler = Sampler(seed, temperature)
-            while len(made) < tokens and not ends.intersection(made[-1:]):
+            while len(made) < tokens and made[-1:] not in [[end] for end in ends]:
                 taken.append(serving.take({request: given})[request][-1])
                 given = sampler.draw(taken[-1])
                 made += given

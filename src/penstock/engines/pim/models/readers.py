@@ -49,7 +49,7 @@ def reader_of(values: Mapping[str, Any], place: str) -> Reader:
         return _of_authors
     kind = values.get("model_type")
     readers: dict[Any, Reader] = {"mamba2": _mamba2, "retnet": _retnet, "gla": _gla}
-    if kind not in readers:
+    if not isinstance(kind, str) or kind not in readers:
         hint = f"models of {', '.join(readers)} are read, and Mamba-2 as mamba_ssm writes it"
         raise unread(f"{place}: model_type is {kind!r}", hint)
     return readers[kind]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engines.session import SessionError
+from penstock.errors import not_one_of
 from penstock.models.errors import Error
 from penstock.sim.machine import Closing
 
@@ -26,6 +27,8 @@ Array = NDArray[Any]
 
 def checked(ids: Iterable[int], vocabulary: int) -> list[int]:
     """Return ids. Raises ModelError (E469) for those that the vocabulary does not have."""
+    if not isinstance(ids, Iterable):
+        raise untaken(f"{ids!r} are no ids", "give a list of whole numbers, or a text")
     found = list(ids)
     for id in found:
         if (
@@ -47,8 +50,10 @@ class Sampler:
         if not isinstance(temperature, (int, float)) or not 0 <= temperature < np.inf:
             what = f"temperature is {temperature!r}"
             raise untaken(what, "it is 0 or more; at 0 the likeliest id is taken")
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            raise not_one_of("seed", seed, ["a whole number"])
         self.temperature = temperature
-        self._rng = np.random.default_rng([seed & (1 << 64) - 1, 1])
+        self._rng = np.random.default_rng([int(seed) & (1 << 64) - 1, 1])
 
     def draw(self, *logits: Array) -> list[int]:
         """Return an id of each, all with the same random number."""
@@ -57,8 +62,9 @@ class Sampler:
             if not self.temperature:
                 found.append(int(own.argmax()))
                 continue
-            wide = own.astype(np.float64) / self.temperature
-            weights = np.exp(wide - wide.max()).cumsum()
+            with np.errstate(over="ignore"):  # of differences, none of which is above 0
+                wide = (own - own.max()).astype(np.float64) / self.temperature
+            weights = np.exp(wide).cumsum()
             found.append(int(np.searchsorted(weights, point * weights[-1], side="right")))
         return found
 
@@ -122,7 +128,12 @@ class Serving(Closing):
 
     def step(self, requests: Iterable[Request] | None = None) -> dict[Request, int]:
         """Return the next id of some requests, of all unless they are named. Raises SessionError (E466)."""
-        named = {who: self._state(who) for who in (self.requests if requests is None else requests)}
+        wanted = self.requests if requests is None else requests
+        if not isinstance(wanted, Iterable):
+            raise untaken(
+                f"step takes requests, not {wanted!r}", "give a list of what join returned"
+            )
+        named = {who: self._state(who) for who in wanted}
         self.take({who: state.ids for who, state in named.items() if state.ids})
         made = {}
         for who, state in named.items():
@@ -137,6 +148,9 @@ class Serving(Closing):
         Raises SessionError (E466), ModelError (E469). Where a layer fails (SourceError: a number beyond the format), the requests leave: their
         layers are no longer at one token.
         """
+        if not isinstance(given, Mapping):
+            hint = "give {request: ids}"
+            raise untaken(f"take takes ids by request, not {given!r}", hint)
         held = {who: self._state(who).held for who in given}
         ids = {who: checked(own, len(self.network.embedding)) for who, own in given.items()}
         if not ids:
@@ -163,7 +177,7 @@ class Serving(Closing):
         del self._states[request]
 
     def _state(self, request: Request) -> _State:
-        if request not in self._states:
+        if not isinstance(request, Request) or request not in self._states:
             self.session.snapshot(request)  # says what is wrong
         return self._states[request]
 

@@ -87,7 +87,10 @@ def _plain(name: str, value: Any) -> Array:
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = value if value.element_size() > 4 else value.float()  # NumPy has no bfloat16
-    found = np.asarray(value)
+    try:
+        found = np.asarray(value)
+    except ValueError:  # rows of several lengths
+        found = np.asarray(None)
     if found.dtype.kind != "f":
         hint = "weights are floating-point numbers"
         raise unread(f"the tensor {name} holds {found.dtype}", hint)
@@ -137,9 +140,10 @@ class Weights:
 
     def end(self, family: str) -> None:
         """Raise ModelError (E468) for tensors that are missing, and for those that nobody has taken."""
-        for names, lack in ((self._missing, "has no"), (sorted(self._left), "has an unknown")):
+        left = sorted(map(str, self._left))
+        for names, lack in ((self._missing, "has no"), (left, "has an unknown")):
             if names:
-                near = closest(names[0], self._left) if names is self._missing else ""
+                near = closest(names[0], left) if names is self._missing else ""
                 more = f" and {len(names) - 1} more" if len(names) > 1 else ""
                 what = f"{self.place} {lack} tensor {names[0]}{more}, for a model of {family}"
                 hint = near or "config.json describes other layers"
@@ -174,8 +178,12 @@ class Config:
 
     def number(self, name: str) -> float:
         value = self._values.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise self._wrong(name, "it is a number")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not abs(value) < np.inf
+        ):
+            raise self._wrong(name, "it is a finite number")
         return float(value)
 
     def truth(self, name: str) -> bool:
