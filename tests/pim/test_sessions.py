@@ -300,6 +300,8 @@ def whole_of(data):
         ({"rounding": "nearest"}, "its rounding are nearest"),
         ({"heads": 1}, "its heads are 1, the session's 2"),
         ({"v": 6}, ", 20, 6, False]]"),
+        ({"unit": "per-bank"}, "its units are [1, 1], the session's [2, 1]"),
+        ({"unit": "per-bank", "format": "float16"}, "its format are float16"),
     ],
 )
 def test_snapshots_of_other_designs(options, words):

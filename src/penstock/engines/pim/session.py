@@ -390,10 +390,12 @@ class PimSession(Closing):
     @property
     def _form(self) -> dict[str, Any]:
         """What a snapshot must have alike."""
-        design = self.design
+        design, device = self.design, self.design.device
         return {
-            "format": design.device.format,
-            "rounding": "stochastic" if design.device.stochastic else "nearest",
+            "format": device.format,
+            "rounding": "stochastic" if device.stochastic else "nearest",
+            # which number takes which of a request's random bits
+            "units": [device.design.banks, device.stripes] if device.stochastic else [],
             "heads": design.heads,
             "layers": [
                 [

@@ -18,7 +18,7 @@ __all__ = ["packed", "unpacked"]
 
 Bytes = NDArray[np.uint8]
 #: what the metadata call it, with the number of its form
-_FORM = "penstock.session.2"
+_FORM = "penstock.session.3"
 
 
 def packed(tensors: Mapping[str, Bytes], said: Mapping[str, Any]) -> bytes:
