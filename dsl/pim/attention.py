@@ -64,7 +64,13 @@ class _Matcher:
         self.host = HostNodes(self.nodes)
 
     def misfit(self, number: int, message: str) -> Exception:
-        return self.kernel.fits(message, self.nodes[number].span, hint=_FORM)
+        often = [
+            f"{one.passes} passes over {one.axis}" for one in self.kernel.walked if one.forced_by
+        ]
+        forced = dict.fromkeys(why for one in self.kernel.walked for why in one.forced_by)
+        more = f"; as it is written it takes {', '.join(often)}, forced by {', '.join(forced)}"
+        hint = _FORM + (more if often else "")
+        return self.kernel.fits(message, self.nodes[number].span, hint=hint)
 
     def match(self, output: int) -> Recurrent:
         soft = self._only(output, "softmax")

@@ -201,6 +201,20 @@ def test_what_is_no_attention(body):
 
 
 @pytest.mark.parametrize(
+    ("output", "passes"),
+    [
+        ("(e / sum(e)) @ V", "3 passes over t, forced by max(s), sum(e)"),
+        ("(e @ V) / sum(e)", "2 passes over t, forced by max(s)"),
+    ],
+)
+def test_passes_of_what_is_no_attention(output, passes):
+    head = HEAD.replace("  y", "  s = K @ q\n  e = exp(s - max(s))\n  y")
+    with pytest.raises(KernelError, match="as it is written it takes ") as caught:
+        parse_kernel(head + output).trace()
+    assert passes in caught.value.diagnostic.hint
+
+
+@pytest.mark.parametrize(
     "header",
     [
         "K: cache[t, k]",
