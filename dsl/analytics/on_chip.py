@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.mapping import ULTRA_BITS
-from ...models.numerics.formats import Fixed, Format
+from ...models.numerics.formats import Float, Format
 from ...models.rows.units import Range
 from ..core.bind_index import BoundIndex
 from ..core.diagnostics import Diagnostic, Span
@@ -148,13 +148,8 @@ def _of_table(graph: Graph, maker: Maker, indices: Mapping[str, BoundIndex]) -> 
 
 def _exact(fmt: Format, ends: Range) -> bool:
     """Return whether a format has all integers from one to another."""
-    most = max(map(abs, ends))
-    whole = (
-        fmt.max_value
-        if isinstance(fmt, Fixed)
-        else min(fmt.max_value, 2 ** (fmt.fraction_bits + 1) - 1)
-    )
-    return most <= whole
+    digits = fmt.fraction_bits + 1 if isinstance(fmt, Float) else fmt.width
+    return max(map(abs, ends)) <= min(fmt.max_value, 2**digits - 1)
 
 
 def too_large(maker: Maker) -> str:
