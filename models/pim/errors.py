@@ -14,7 +14,7 @@ class PimError(HardwareCode):
     PIM_STATE = 121, "a command came to rows that are in the wrong state"
     PIM_RANGE = (
         122,
-        "a sum of the units' results is beyond float32, or no number",
+        "a sum of the units' results is beyond float32 or their format, or no number",
         "--on-overflow saturate takes the end of the range in its place, or 0, and counts it",
         "E841",
     )

@@ -370,7 +370,7 @@ class _Player:
         self.playing = [self._next(own) for own in self.sets]
 
     def _length(self, given: Round) -> int:
-        key = replace(given, row=0, columns=given.columns and (0,), ended=(), after=0)
+        key = replace(given, row=0, columns=(0,) * len(given.columns), ended=(), after=0)
         if key not in self.lengths:
             self.lengths[key] = period_of(self.config, key, self.charges)
         return self.lengths[key]

@@ -156,3 +156,6 @@ def test_a_slow_schedule_is_warned_of():
     assert "warning[W465]: 2 staggered sets of bank groups take " in said
     assert "all banks together, as published, " in said
     assert "W465" not in told(f"check {RETNET} --schedule halves --banks 16 --target u55c")
+    own = "--dram on-chip --target u55c --heads 4 --dim k=256 --dim v=256 --schedule quarters"
+    said = told(f"check {RETNET} {own}")
+    assert "warning[W465]: 4 staggered sets of bank groups take " in said

@@ -268,6 +268,22 @@ def test_halves_beside_block_ram_session_on_hardware(format):
     assert (golden.result["y"] == rtl.result["y"]).all() and model.cycles == rtl.cycles
 
 
+@pytest.mark.parametrize("backend", ["model", pytest.param("rtl", marks=pytest.mark.long)])
+@pytest.mark.parametrize("refresh", ["all-bank", "per-bank"])
+def test_caches_grow_between_refreshes(refresh, backend):
+    dims = {"t": 20, "k": 8, "v": 8}
+    own, other = (
+        ps.compile(decode, target="small", dims=dims, heads=2, refresh=one)
+        for one in (refresh, "none")
+    )
+    run, plain = (one.run("random:seed=1", tokens=20, backend="model") for one in (own, other))
+    assert not any(check(made.schedule) for made in run.workload.programs)
+    assert run.cycles > plain.cycles
+    if backend == "rtl":
+        golden, rtl = (own.run("random:seed=1", tokens=20, backend=b) for b in ("golden", "rtl"))
+        assert rtl.cycles == run.cycles and (rtl.result["y"] == golden.result["y"]).all()
+
+
 def test_block_ram_is_not_refreshed():
     with pytest.raises(KernelError, match="block RAM is not refreshed") as caught:
         ps.compile(decode, target="small", dram="on-chip", refresh="all-bank")

@@ -127,7 +127,7 @@ class PimEngine(Engine):
         """Return the warning of a schedule that is slower than the published one, if it is."""
         from penstock.models.pim.layout import Layout
 
-        if device.sets == 1 or device.chip or None in recurrent.shape:
+        if device.sets == 1 or None in recurrent.shape:
             return ()
         together = replace(device, sets=1, bank_local=False)
         own, published = (

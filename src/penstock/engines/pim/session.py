@@ -211,7 +211,7 @@ class PimSession(Closing):
             self._requests[who].held[layer] = {n: x[-1] for n, x in course.held.items()}
             self._name_collapsed(layer, who, course)
         if lost and not self.saturates:
-            what = f"{lost}: a sum of the units' results is beyond float32, or no number; the states have taken the tokens"
+            what = f"{lost}: a sum of the units' results is beyond float32 or their format, or no number; the states have taken the tokens"
             hint = "open(on_overflow='saturate') takes the end of the range in its place, or 0, and counts it"
             raise SourceError(what, hint, code="E841")
         for who, course in taken.items():
