@@ -357,7 +357,10 @@ def test_sessions_that_there_are_not(tmp_path):
     kernel = Path(RETNET).with_name("linear.psk")
     refused(lambda: ps.compile([kernel, RETNET]), ps.Error, "E609", "linear is compiled alone")
     refused(lambda: ps.compile([RETNET, kernel]), ps.Error, "E609", "retnet is compiled alone")
-    refused(lambda: ps.compile([RETNET], layers=[0, 1]), OptionError, "E609", "layers must be")
+    for layers in ([0, 1], []):
+        refused(lambda n=layers: ps.compile([RETNET], layers=n), OptionError, "E609", "layers must")
+    both = [RETNET, str(Path(RETNET).with_name("mamba2.psk"))]
+    refused(lambda: ps.compile(both, layers=[0, 0]), OptionError, "E609", "each of them")
     refused(lambda: ps.compile([]), OptionError, "E609", "a kernel, several in a list")
     two = ps.compile([RETNET], layers=2)
     with pytest.raises(Conflict, match="has 2 layers; a run has one"):

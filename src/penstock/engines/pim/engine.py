@@ -48,8 +48,8 @@ def _layers(given: int | Sequence[int] | None, recurrences: int) -> tuple[int, .
     if given is None:
         return tuple(range(recurrences))
     layers = (0,) * given if isinstance(given, int) else tuple(given)
-    if not layers or not all(isinstance(n, int) and 0 <= n < recurrences for n in layers):
-        which = f"numbers of recurrences, 0 to {recurrences - 1}, one a layer"
+    if not all(isinstance(n, int) for n in layers) or {*layers} != {*range(recurrences)}:
+        which = f"numbers of recurrences, 0 to {recurrences - 1}, one a layer, each of them"
         raise not_one_of("layers", given, [which])
     return layers
 
