@@ -5,7 +5,7 @@ codes, row by row, every row on a fresh beat. An operation walks three nested lo
 
 * elementwise on vectors of lanes: i = row, c = beat of the row;
 * elementwise, one element a cycle (`vector` false): i = row, c = column;
-* changes of rows by a bag whose places may be one row: j waits until the place before is written;
+* changes of rows by a bag whose places may be one row, unless `Schedule.by_row`: j waits until the place before is written;
 * reductions: j runs over what is reduced; with `lane_reduce` the lanes of each beat are first added up in a balanced tree, then
   the beats of one (i, c) in a balanced tree over time (pairs in order of arrival, a missing partner replaced by the identity).
 
