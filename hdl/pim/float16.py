@@ -13,6 +13,7 @@ from ..arith.pipeline import Pipeline, Unpacked, exponent_shape, leading_zeros, 
 from ..arith.shift import shifted_right
 from ..arith.unit import unit
 from .members import lane_members, result_members
+from .mx import leading
 
 __all__ = ["Float16Lane", "Float16Results", "normalised"]
 
@@ -190,17 +191,12 @@ class Float16Results(wiring.Component):
         sign = self.i_sum < 0
         value = pipe.wire(Mux(sign, -self.i_sum, self.i_sum)[:width], name="value")
         some = value.any()
-        zeros: list[Value] = []
-        for level in reversed(range(6)):
-            step = 1 << level
-            none = pipe.wire(~value[max(0, width - step) :].any(), name="none")
-            zeros.insert(0, none)
-            value = pipe.wire(Mux(none, value << step, value)[:width], name="value")
+        value, zeros = leading(pipe, value, 6)
         s = pipe.rank(
             value=value,
             sign=sign & some,
             zero=~some,
-            exponent=self.i_exponent + (width - 1) - Cat(*zeros) - (30 + 20 + GUARD) + float16.bias,
+            exponent=self.i_exponent + (width - 1) - zeros - (30 + 20 + GUARD) + float16.bias,
             column=self.i_column,
             valid=self.i_valid,
         )

@@ -15,7 +15,7 @@ from ..arith.pipeline import Pipeline
 from ..arith.shift import shifted_right
 from .members import lane_members, result_members
 
-__all__ = ["MxLane", "MxResults"]
+__all__ = ["MxLane", "MxResults", "floored", "leading"]
 
 MX8 = FAMILY["mx8"]
 #: an exponent sum of two biased exponents
@@ -283,6 +283,17 @@ def _joined(values: list[Value]) -> Value:
     return joined
 
 
+def leading(pipe: Pipeline, value: Value, bits: int) -> tuple[Value, Value]:
+    """A value shifted left until its highest bit is 1, as far as a number of so many bits goes, and that number."""
+    width, zeros = len(value), list[Value]()
+    for level in reversed(range(bits)):
+        step = 1 << level
+        none = pipe.wire(~value[max(0, width - step) :].any(), name="none")
+        zeros.insert(0, none)
+        value = pipe.wire(Mux(none, value << step, value)[:width], name="value")
+    return value, Cat(*zeros)
+
+
 def floored(pipe: Pipeline, value: Value, amount: Value) -> Value:
     """A signed value shifted right, rounded down; as wide as `value`."""
     width, amount = len(value), pipe.wire(amount, name="by")
@@ -318,15 +329,9 @@ class MxResults(wiring.Component):
             valid=self.i_valid,
         )
         # rank 2: seven bits from the leading one
-        value: Value = s.magnitude
-        zeros: list[Value] = []
-        for level in reversed(range(5)):
-            step = 1 << level
-            none = pipe.wire(~value[28 - step :].any(), name="none")
-            zeros.insert(0, none)
-            value = pipe.wire(Mux(none, value << step, value)[:28], name="value")
+        value, zeros = leading(pipe, s.magnitude, 5)
         offset = 2 * BIAS + 2 * (MX8.magnitude_bits - 1) + 2 + GUARD
-        power = pipe.wire(s.exponent + 27 - Cat(*zeros) - offset, signed(11), name="power")
+        power = pipe.wire(s.exponent + 27 - zeros - offset, signed(11), name="power")
         entry = Cat(s.sign, value[-7:], s.magnitude.any(), power)
         s = pipe.rank(entry=entry, column=s.column, valid=s.valid)
         # rank 3: kept, with the largest exponent so far of its pair and of its group

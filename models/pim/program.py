@@ -25,16 +25,7 @@ from .operands import Put
 from .rules import LIKE
 from .schedule import Command, Schedule, schedule
 
-__all__ = [
-    "MODES",
-    "OPCODES",
-    "RESULTS_AHEAD",
-    "Cycles",
-    "Program",
-    "cycles_of",
-    "program",
-    "register_map",
-]
+__all__ = ["MODES", "OPCODES", "RESULTS_AHEAD", "Cycles", "Program", "cycles_of", "program", "register_map"]  # fmt: skip
 
 #: results that the device holds
 RESULTS_AHEAD = 8

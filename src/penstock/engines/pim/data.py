@@ -20,17 +20,7 @@ from penstock.host.sources.errors import SourceError, table_error
 from penstock.host.sources.files import read_npz
 from penstock.inputs import input_policy
 
-__all__ = [
-    "MOST_TOKENS",
-    "TOKENS",
-    "Inputs",
-    "bits_of",
-    "opened",
-    "policy_of",
-    "seed_of",
-    "shapes_of",
-    "tokens_of",
-]
+__all__ = ["MOST_TOKENS", "TOKENS", "Inputs", "bits_of", "opened", "policy_of", "seed_of", "shapes_of", "tokens_of"]  # fmt: skip
 
 Floats = NDArray[np.float64]
 TOKENS = 4

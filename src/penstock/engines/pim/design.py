@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.models.resources import Resources
     from penstock.models.target import Target
 
-__all__ = ["PimDesign", "recurrent_from"]
+__all__ = ["PLAIN", "PimDesign", "recurrent_from"]
 
 
 def recurrent_from(data: Mapping[str, Any]) -> Recurrent:
@@ -38,6 +38,10 @@ def recurrent_from(data: Mapping[str, Any]) -> Recurrent:
     passes = tuple(Pass(**one) for one in data["passes"])
     values = {name: plain(value) for name, value in data.items()}
     return Recurrent(**{**values, "nodes": nodes, "passes": passes})
+
+
+#: fields that manifests have as they are
+PLAIN = ("batch", "heads", "on_overflow", "group")
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,15 +133,12 @@ class PimDesign(Design):
             }
             for one in self.recurrents
         )
+        device = {"device": self.device.to_json(), "layers": list(self.layers)}
         return {
             "recurrent": recurrent,
             "more": more,
-            "layers": list(self.layers),
-            "device": self.device.to_json(),
-            "batch": self.batch,
-            "heads": self.heads,
-            "on_overflow": self.on_overflow,
-            "group": self.group,
+            **device,
+            **{n: getattr(self, n) for n in PLAIN},
         }
 
     def text(self) -> str:

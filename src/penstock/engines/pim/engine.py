@@ -226,19 +226,16 @@ class PimEngine(Engine):
         from penstock.models.memory import parse_memory
         from penstock.models.pim.config import PimConfig
 
-        from .design import PimDesign, recurrent_from
+        from .design import PLAIN, PimDesign, recurrent_from
 
         return PimDesign(
             from_json(manifest["target"]),
             parse_memory(manifest["memory"]),
             recurrent_from(manifest["recurrent"]),
             PimConfig.from_json(manifest["device"]),
-            manifest["batch"],
-            manifest["heads"],
-            manifest["on_overflow"],
-            tuple(map(recurrent_from, manifest.get("more", ()))),
-            tuple(manifest.get("layers", (0,))),
-            manifest.get("group", 1),
+            more=tuple(map(recurrent_from, manifest.get("more", ()))),
+            layers=tuple(manifest.get("layers", (0,))),
+            **{name: {"group": 1, **manifest}[name] for name in PLAIN},
             given_verilog=verilog,
         )
 
