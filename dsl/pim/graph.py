@@ -323,20 +323,25 @@ class _Matcher:
     def _decayed(self, decay: int, factor: int, op: str) -> int:
         """A decay times a factor of the state, or divided by it."""
         axis = 0 if self.turned else 1  # of the unit's columns
-        size, shape = self.nodes[self.state].shape[1 - axis], self.nodes[factor].shape
+        found = self._along(factor, axis, self.nodes[self.state].shape[1 - axis])
+        if found is not None:
+            return found if decay == ONE and op == "mul" else self.host.op(op, decay, found)
+        what = "a decay that differs from column to column of the state"
+        hint = "the unit decays whole rows: write d[:, None] * S with a d for each row, or declare the state the other way round"
+        if self.turned:
+            what = "a decay that differs from row to row of a state whose columns the output adds"
+            hint = (
+                "S @ q and decays along the columns fit, as in d * S, or q @ S and d[:, None] * S"
+            )
+        raise self.misfit(factor, what, hint)
+
+    def _along(self, factor: int, axis: int, size: Any) -> int | None:
+        """Return a factor that is the same all along an axis: a vector of `size`, or a number. None for others."""
+        shape = self.nodes[factor].shape
         if len(shape) == 2 and shape[axis] == 1 and shape[1 - axis] in (size, 1):
-            factor = self.host.flat(factor, axis)
-        elif shape and not (len(shape) == 1 and shape[0] in ((size, 1) if self.turned else (1,))):
-            if self.turned:
-                raise self.misfit(
-                    factor,
-                    "a decay that differs from row to row of a state whose columns the output adds",
-                    "S @ q and decays along the columns fit, as in d * S, or q @ S and d[:, None] * S",
-                )
-            what = "a decay that differs from column to column of the state"
-            hint = "the unit decays whole rows: write d[:, None] * S with a d for each row, or declare the state the other way round"
-            raise self.misfit(factor, what, hint)
-        return factor if decay == ONE and op == "mul" else self.host.op(op, decay, factor)
+            return self.host.flat(factor, axis)
+        vector = len(shape) == 1 and shape[0] in ((size, 1) if axis == 0 else (1,))
+        return factor if vector or not shape else None
 
     def _scaled(self, product: Product, factor: int, op: str) -> Product:
         """An outer product times a factor that a decay may be, or divided by it."""
@@ -398,9 +403,5 @@ class _Matcher:
         if (self.uses_state(x) and self.uses_state(y)) or (node.op == "div" and self.uses_state(y)):
             return None
         inner, factor = (y, x) if self.uses_state(y) else (x, y)
-        shape, size = self.nodes[factor].shape, self.nodes[matrix].shape[axis]
-        if len(shape) == 2 and shape[1 - axis] == 1 and shape[axis] in (size, 1):
-            factor = self.host.flat(factor, 1 - axis)
-        elif shape and not (len(shape) == 1 and shape[0] in ((size, 1) if axis == 1 else (1,))):
-            return None
-        return inner, axis, (node.op, factor)
+        found = self._along(factor, 1 - axis, self.nodes[matrix].shape[axis])
+        return None if found is None else (inner, axis, (node.op, found))

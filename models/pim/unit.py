@@ -50,6 +50,8 @@ _PRODUCT = 2 * (MX8.magnitude_bits - 1) + 2
 INNER = Float(6, 10)
 
 Ints = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+Rates = NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class MxUnit:
     lanes = 32
 
     @staticmethod
-    def element(v: NDArray[np.uint8], column: NDArray[np.int64]) -> Blocks:
+    def element(v: Bytes, column: NDArray[np.int64]) -> Blocks:
         """Return the numbers of register v (…, 32) that belong to columns (…), as groups of one."""
         blocks = MX8.unpack(v)
         group = column // GROUP
@@ -97,7 +99,7 @@ class MxUnit:
         return value, np.where(none, 0, k.exponent + v.exponent[..., None])
 
     @staticmethod
-    def _kept(state: Blocks, rates: NDArray[np.uint16]) -> tuple[Ints, Ints]:
+    def _kept(state: Blocks, rates: Rates) -> tuple[Ints, Ints]:
         """Return S − c ⊙ S as integers with FRACTION bits below the power of two, and its exponent, which is
         biased twice as a product's is. `rates` (…, 2, 16)."""
         c, power = rate.magnitude_and_exponent(rates)
@@ -112,13 +114,8 @@ class MxUnit:
         return np.where(negative, -total, total), state.exponent + BIAS + extra[..., 0]
 
     def update(
-        self,
-        state: NDArray[np.uint8],
-        c: NDArray[np.uint16],
-        k: NDArray[np.uint8],
-        v: Blocks,
-        random: NDArray[np.uint8] | None,
-    ) -> tuple[NDArray[np.uint8], Ints]:
+        self, state: Bytes, c: Rates, k: Bytes, v: Blocks, random: Bytes | None
+    ) -> tuple[Bytes, Ints]:
         """Return the new state (…, 32), and how many groups of it saturate (…)."""
         old = MX8.unpack(rate.kept(state, c))
         p1, e1 = self._kept(old, c.reshape(*c.shape[:-1], 2, GROUP))
@@ -133,13 +130,13 @@ class MxUnit:
 
     @staticmethod
     def _coded(
-        total: Ints, exponent: Ints, random: NDArray[np.uint8] | None = None
+        total: Ints, exponent: Ints, random: Bytes | None = None
     ) -> tuple[Blocks, NDArray[np.bool_]]:
         drawn = None if random is None else random.astype(np.int64)
         return MX8.renormalise(total, exponent - 2 * BIAS - FRACTION, WIDTH, drawn)
 
     @staticmethod
-    def output(state: NDArray[np.uint8], q: NDArray[np.uint8]) -> Sums:
+    def output(state: Bytes, q: Bytes) -> Sums:
         """Return the sums over the lanes of sub-chunks."""
         s, query = MX8.unpack(state), MX8.unpack(q)
         value, _ = MX8.product(s, query)
@@ -149,7 +146,7 @@ class MxUnit:
         return low.joined(high)
 
     @staticmethod
-    def results(sums: Sums) -> tuple[NDArray[np.uint8], Ints]:
+    def results(sums: Sums) -> tuple[Bytes, Ints]:
         """Return results of 32 columns (…, 32) as bytes (…, 32), and how many groups saturate (…)."""
         magnitude = np.abs(sums.value)
         some = magnitude > 0
@@ -177,7 +174,7 @@ class MxUnit:
         )
         return MX8.pack(blocks), saturated.sum(axis=-1)
 
-    def attend(self, values: NDArray[np.uint8], scores: Blocks) -> tuple[NDArray[np.uint8], Ints]:
+    def attend(self, values: Bytes, scores: Blocks) -> tuple[Bytes, Ints]:
         """Return Σ s · V over the last but one axis of sub-chunks (…, n, 32), in its order, as bytes
         (…, 1, 32), and how many groups saturate."""
         p, e = self._scaled(MX8.unpack(values), scores)
@@ -201,14 +198,14 @@ class Float16Unit:
     lanes = 16
 
     @staticmethod
-    def _codes(data: NDArray[np.uint8]) -> Ints:
+    def _codes(data: Bytes) -> Ints:
         return np.ascontiguousarray(data).view("<u2").astype(np.int64)
 
     @staticmethod
-    def _bytes(codes: Ints) -> NDArray[np.uint8]:
+    def _bytes(codes: Ints) -> Bytes:
         return np.ascontiguousarray(codes.astype("<u2")).view(np.uint8)
 
-    def element(self, v: NDArray[np.uint8], column: NDArray[np.int64]) -> Ints:
+    def element(self, v: Bytes, column: NDArray[np.int64]) -> Ints:
         """Return the codes of register v (…, 64) that belong to columns (…)."""
         return np.take_along_axis(self._codes(v), column[..., None], axis=-1)[..., 0]
 
@@ -234,13 +231,8 @@ class Float16Unit:
         return float16.encode(INNER.decode(codes)).astype(np.int64)
 
     def update(
-        self,
-        state: NDArray[np.uint8],
-        c: NDArray[np.uint16],
-        k: NDArray[np.uint8],
-        v: Ints,
-        random: NDArray[np.uint8] | None,
-    ) -> tuple[NDArray[np.uint8], Ints]:
+        self, state: Bytes, c: Rates, k: Bytes, v: Ints, random: Bytes | None
+    ) -> tuple[Bytes, Ints]:
         """Return the new state (…, 32), and how many numbers of it are infinite or NaN (…)."""
         del random
         old = self._inner(self._codes(rate.kept(state, c)))
@@ -254,7 +246,7 @@ class Float16Unit:
     def _lost(codes: Ints) -> Ints:
         return ((codes & 0x7C00) == 0x7C00).sum(axis=-1)
 
-    def output(self, state: NDArray[np.uint8], q: NDArray[np.uint8]) -> Sums:
+    def output(self, state: Bytes, q: Bytes) -> Sums:
         """Return the sums over the lanes of sub-chunks."""
         a, b = self._codes(state), self._codes(q)
         ea, eb = a >> 10 & 31, b >> 10 & 31
@@ -266,13 +258,13 @@ class Float16Unit:
         negative = (a ^ b) >> 15 == 1
         return Sums(np.where(negative, -product, product).sum(axis=-1), top)
 
-    def results(self, sums: Sums) -> tuple[NDArray[np.uint8], Ints]:
+    def results(self, sums: Sums) -> tuple[Bytes, Ints]:
         """Return results of 32 columns (…, 32) as bytes (…, 64), and how many are infinite (…)."""
         value = np.ldexp(sums.value.astype(np.float64), sums.exponent - 30 - 20 - GUARD)
         codes = float16.encode(value)
         return self._bytes(codes), self._lost(codes)
 
-    def attend(self, values: NDArray[np.uint8], scores: Ints) -> tuple[NDArray[np.uint8], Ints]:
+    def attend(self, values: Bytes, scores: Ints) -> tuple[Bytes, Ints]:
         """Return Σ s · V over the last but one axis of sub-chunks (…, n, 32), in its order, as bytes
         (…, 1, 32), and how many are infinite or NaN."""
         products = self._product(self._inner(self._codes(values)), self._inner(scores)[..., None])

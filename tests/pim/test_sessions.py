@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -64,6 +65,20 @@ def test_200_tokens_are_200_steps(format):
         assert end == last
         for session in (first, second):
             assert session.errors["within_bound"] and not session.counters["saturated"]
+
+
+@pytest.mark.parametrize(("schedule", "most"), [("together", 8_600), ("halves", 6_900)])
+def test_the_first_token_costs_what_the_others_cost(schedule, most):
+    """32 heads of 128 × 64 beside 16 banks: nothing is loaded first, nothing stored behind."""
+    design = designed(32, 128, 64, "u55c", banks=16, batch=1, schedule=schedule)
+    data, cycles = data_of(3, 3, 32, 128, 64), [0]
+    with design.open("model") as session:
+        request = session.join()
+        for token in range(3):
+            session.step({request: part(data, token, token + 1)})
+            cycles.append(session.cycles)
+    [each] = {after - before for before, after in pairwise(cycles)}
+    assert each <= most
 
 
 @pytest.mark.parametrize("backend", ["rtl", pytest.param("board", marks=pytest.mark.long)])
