@@ -55,7 +55,7 @@ def register_map(design: int) -> RegisterMap:
 class Program:
     """A program: its words of 8 bytes, and for each command the cycles to wait, its words of the port, whether it gives a result.
 
-    `order`: for each transfer of results (set, round of the set, number in the round).
+    `order`: for each transfer of results (set, round of the set, number in the round); `rounds`: of all sets, by mode.
     """
 
     schedule: Schedule
@@ -64,6 +64,7 @@ class Program:
     sizes: NDArray[np.int64]
     reads: NDArray[np.bool_]
     order: list[tuple[int, int, int]]
+    rounds: Mapping[str, int]
 
     @property
     def beats(self) -> int:
@@ -123,7 +124,7 @@ def program(
         before = c.cycle
         if own.read is not None:
             order.append((c.set, c.round, own.read))
-    t = config.timing
+    modes, t = [step.round.mode for own in steps for step in own], config.timing
     text.put("END", max(1, made.length - before, t.tRTW, t.tWTR) if settled else 1, 0)
     return Program(
         made,
@@ -132,6 +133,7 @@ def program(
         np.array(text.sizes, dtype=np.int64),
         np.array(text.reads, dtype=np.bool_),
         order,
+        {mode: modes.count(mode) for mode in dict.fromkeys(modes)},
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.dsl.pim.recurrent import Recurrent
+from penstock.models.pim.energy import picojoules
 from penstock.models.pim.layout import Layout
 from penstock.models.pim.rounds import HARDWARE, PUBLISHED
 from penstock.models.pim.rules import check
@@ -107,6 +108,11 @@ def _run(outcome: Outcome, design: PimDesign) -> Iterable[Row]:
         if not design.device.chip:  # there rounds are as long as what they send
             texts = dict.fromkeys(_round(own, workload.rates) for own in workload.layouts)
             yield Row("a round", "; ".join(texts))
+        if design.device.timing.name.startswith("pimba"):
+            spent = sum(map(picojoules, workload.programs)) / workload.tokens
+            yield Row(
+                "memory chip", f"{spent / 1e6:,.3g} µJ a token, without refresh and idle power"
+            )
     run = outcome.rtl or outcome.golden
     if run is not None and not run.errors:
         saturated = run.counters.get("saturated", 0)
