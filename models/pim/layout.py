@@ -275,20 +275,22 @@ class Layout:
         made = Round(mode, 1, row, self.reads * reads, first, drawn, rates)
         return replace(made, registers=len(registers_of(self.config, made)))
 
-    def token_cycles(self, most: int = 32) -> int:
+    def token_cycles(self, most: int = 32, waits: bool = False) -> int:
         """Return the cycles of a token in steady state by the scheduler, without refresh; of more than `most` rows, as
-        many times those of so many."""
+        many times those of so many. `waits`: passes of a token wait for the results of those before."""
         count = min(self.rows, max(1, most // self.chunks) * self.chunks)
         count = min(count, most) if self.chunks > most else count
-        rounds = [
-            self.round_of(number, row % self.chunks)
+        config, sets = replace(self.config, refresh="none"), range(self.config.sets)
+        passes = [
+            [self.round_of(number, row % self.chunks) for row in range(count)]
             for number in range(len(self.passes))
-            for row in range(count)
         ]
-        made = schedule(
-            replace(self.config, refresh="none"), [rounds * 3 for _ in range(self.config.sets)]
-        )
-        longest = max(starts[2 * len(rounds)] - starts[len(rounds)] for starts in made.starts)
+        if waits:
+            longest = sum(schedule(config, [rounds for _ in sets]).length for rounds in passes)
+        else:
+            rounds = [one for own in passes for one in own]
+            made = schedule(config, [rounds * 3 for _ in sets])
+            longest = max(starts[2 * len(rounds)] - starts[len(rounds)] for starts in made.starts)
         return -(-longest * self.rows // count)
 
     def steps(

@@ -159,3 +159,6 @@ def test_a_slow_schedule_is_warned_of():
     own = "--dram on-chip --target u55c --heads 4 --dim k=256 --dim v=256 --schedule quarters"
     said = told(f"check {RETNET} {own}")
     assert "warning[W465]: 4 staggered sets of bank groups take " in said
+    own = "--dram on-chip --target u55c --heads 2 --dim k=32 --dim v=32 --schedule quarters"
+    said = told(f"check {EXAMPLES / 'deltanet.py'} {own}")
+    assert "warning[W465]: 4 staggered sets of bank groups take " in said

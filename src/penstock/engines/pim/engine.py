@@ -131,7 +131,7 @@ class PimEngine(Engine):
             return ()
         together = replace(device, sets=1, bank_local=False)
         own, published = (
-            Layout(config, *recurrent.form, items, 1).token_cycles()
+            Layout(config, *recurrent.form, items, 1).token_cycles(waits=recurrent.depends)
             for config in (device, together)
         )
         if own <= published:
