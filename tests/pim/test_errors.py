@@ -83,6 +83,7 @@ def test_every_report_has_them(tmp_path, monkeypatch):
     said = told(command)
     assert "RMS error" in said and "of the output's (all heads)" in said
     assert "largest error" in said and "bound " in said and "yes, every output" in said
+    assert "over ten times the output's own size" not in said
     assert "request 0 head 1 (9.31e-10)" in said and "head 3" not in said.split("collapsed")[1]
     details = reported(command)["details"]
     assert details["collapsed"] == [{"request": 0, "head": 1, "rate": 2.0**-30}]
@@ -103,6 +104,13 @@ def steps(design, data, seed, **options):
         state = run.result["S"]
         out.append(run.result["y"])
     return np.concatenate(out), state
+
+
+def test_a_bound_that_says_little(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("d.npz", **arrays(tokens=400, heads=1, k=4, v=4, decays=[1 - 2.0**-12]))
+    said = told(["simulate", RETNET, "--data", "d.npz", "--backend", "golden"])
+    assert "over ten times the output's own size" in " ".join(said.replace("│", " ").split())
 
 
 @pytest.mark.parametrize("format", ["mx8", pytest.param("float16", marks=pytest.mark.long)])

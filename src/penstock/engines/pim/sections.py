@@ -138,6 +138,8 @@ def _errors(details: Mapping[str, Any], saturated: bool) -> Iterable[Row]:
         "RMS error", f"{own['rms']:.3g}, {own['rms_of_output']:.3%} of the output's ({heads})"
     )
     text = f"{own['largest']:.3g} at {where}; bound {own['largest_bound']:.3g}"
+    if own["largest_bound"] * own["rms_of_output"] > 10 * own["rms"] > 0:
+        text += ", over ten times the output's own size"
     yield Row("largest error", text)
     within = "every output" if own["within_bound"] else f"bounds up to {own['bound']:.3g}"
     judged = Verdict(own["within_bound"], within)
