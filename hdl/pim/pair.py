@@ -186,7 +186,7 @@ class Pair(wiring.Component):
                 if name != "q":
                     with m.If(score):
                         m.d.sync += register.eq(0)
-            found[name] = self._taken(m, both, score & (name != "q"))
+            found[name] = self._taken(m, both)
             if name[0] == "c":
                 flags = [Signal(name=f"gone_{name}_{b}") for b in (0, 1)]
                 for b, flag in enumerate(flags):
@@ -194,16 +194,17 @@ class Pair(wiring.Component):
                         m.d.sync += flag.eq(ones)
                     with m.If(score):
                         m.d.sync += flag.eq(0)
-                found[f"gone_{name}"] = self._taken(m, flags, score)
+                found[f"gone_{name}"] = self._taken(m, flags)
         return found
 
-    def _taken(self, m: Module, came: list[Signal], clear: Value) -> list[Signal]:
-        """Registers as units see them: beside block RAM a round's are what came until its ROUND."""
+    def _taken(self, m: Module, came: list[Signal]) -> list[Signal]:
+        """Registers as units see them: beside block RAM a round's are what came until its ROUND, or what that made of them."""
         if not self.config.chip:
             return came
-        own = [Signal.like(one, name=f"{one.name}_now") for one in came]
-        with m.If(self.round_):
-            m.d.sync += [now.eq(Mux(clear, 0, one)) for now, one in zip(own, came, strict=True)]
+        own, late = [Signal.like(one, name=f"{one.name}_now") for one in came], Signal()
+        m.d.sync += late.eq(self.round_)
+        with m.If(late):
+            m.d.sync += [now.eq(one) for now, one in zip(own, came, strict=True)]
         return own
 
     @staticmethod
