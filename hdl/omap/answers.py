@@ -1,11 +1,12 @@
 """Texts that are sealed and written, in their order: answers of sessions, and records of a log.
 Specification: `models.omap.boundary`, `models.omap.state`."""
 
-from amaranth.hdl import Array, Module, Signal
+from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.omap.boundary import Frames
+from ...models.omap.state import What
 from ..memory import AXI4
 from ..stream.queue import Queue
 from .envelopes import FrameSealer, ruled_layout, sealed_layout
@@ -185,28 +186,41 @@ class Answers(wiring.Component):
 
 
 class Log(wiring.Component):
-    """Records of a log, in a `FrameRow`. Their numbers stay over resets: their key does.
+    """Records of a log or a snapshot, in a `FrameRow`. Their numbers stay over resets: their key does.
 
     Members
     -------
     key : In(256), since : In(64)
         Of the file, and of the run.
+    fresh : In(1)
+        From the next cycle on the key is another one.
+    ends : In(1)
+        With `taken`: the record ends a snapshot.
     start, … : those of a `FrameRow`
     """
 
     def __init__(self, config):
         self.config = config
-        super().__init__({**_text_members(config), "key": In(256), "since": In(64)})
+        super().__init__(
+            {
+                **_text_members(config),
+                "key": In(256),
+                "since": In(64),
+                **dict.fromkeys(("fresh", "ends"), In(1)),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.row = row = FrameRow(self.config)
         _lend(m, row, self)
-        number = Signal(64, reset_less=True)
-        m.d.sync += number.eq(number + self.taken)
+        number, ends = Signal(64, reset_less=True), Signal()
+        m.d.sync += [number.eq(Mux(self.fresh, 0, number + self.taken)), ends.eq(self.ends)]
         m.d.comb += [
             row.i.key.eq(self.key),
             row.i.number.eq(number),
             row.i.serial.eq(self.since),
+            row.i.given.eq(ends),
+            row.i.status.eq(What.END),
         ]
         return m

@@ -21,7 +21,10 @@ TABLE_PORTS = (
 )
 
 #: ports of the keys that files of state use
-FILE_PORTS = ("incarnation", "draw_file", "file", "file_free", "drawn", "ordinal", "confirmed")
+FILE_PORTS = (
+    *("incarnation", "draw_file", "file", "file_key", "file_free", "drawn", "ordinal"),
+    *("snapshot", "confirmed"),
+)
 
 
 def door_members(slots):
@@ -53,6 +56,7 @@ def door_members(slots):
         "file_free": Out(1),
         "drawn": Out(1),
         "ordinal": In(data.StructLayout({"there": 1, "number": 8})),
+        "snapshot": In(64),
         "confirmed": In(1),
     }
 
@@ -89,9 +93,9 @@ class Door(wiring.Component):
     look_slot, … : of the table (`sessions.SessionTable`)
     draw_file : In(1), file : In(384), file_free, drawn : Out(1), file_key : Out(256), incarnation : Out(128)
         Of the keys (`vault.KeySchedule`): a file's key is asked for while `file_free`.
-    ordinal : In(there, number), confirmed : In(1)
-        What sessions are told: the first byte of the incarnation's name, if it has one, and whether a keeper
-        has confirmed the map.
+    ordinal : In(there, number), snapshot : In(64), confirmed : In(1)
+        What sessions are told: the first byte of the incarnation's name, if it has one, the serial of the last
+        snapshot, and whether a keeper has confirmed the map.
     """
 
     def __init__(self, *, digest, slots):
@@ -128,8 +132,7 @@ class Door(wiring.Component):
                 with m.If(self.start):
                     m.d.sync += [slot.eq(self.slot), asked.eq(self.asked)]
                     m.d.sync += [first.eq(self.first), refusal.eq(0)]
-                    # no snapshot yet
-                    m.d.sync += told.eq(Cat(name, self.serial, Const(0, 64), self.confirmed))
+                    m.d.sync += told.eq(Cat(name, self.serial, self.snapshot, self.confirmed))
                     m.next = "CHECK"
             with m.State("CHECK"):
                 with m.If(slot >= self.slots):

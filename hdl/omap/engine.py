@@ -1,6 +1,6 @@
 """The oblivious map behind its boundary, as an engine: its ports are `models.omap.shell.PORTS`."""
 
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Mux, Signal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -12,12 +12,14 @@ from ...models.omap.state import Told
 from ..memory import AXI4
 from ..memory.axi import lent_to, shared_by
 from ..shell import engine_members
-from .answers import Answers, Log
+from .answers import Answers
 from .back import Back
 from .clear import Clear
 from .closing import PageClosing, ticket_layout
+from .completion import record_members
 from .door import FILE_PORTS, TABLE_PORTS, Door
 from .front import Front
+from .journal import Journal
 from .opening import PageOpening
 from .opening_frames import OpeningFrames
 from .pairs import PairGenerators
@@ -89,7 +91,8 @@ class MapEngine(wiring.Component):
         self._messages(m)
         self._openings(m)
         buckets, records = self._prepare(m)
-        lent_to(m, self.m2, self.front.bucket_bus, (buckets.bus, buckets.busy))
+        readers = [(self.journal.bucket_bus, self.journal.busy)] if self.state else []
+        lent_to(m, self.m2, self.front.bucket_bus, (buckets.bus, buckets.busy), *readers)
         lent_to(m, self.m3, self.front.record_bus, (records.bus, records.busy))
         shared_by(m, self.m4, self.back.bus0)
         shared_by(m, self.m5, self.back.bus1)
@@ -107,7 +110,6 @@ class MapEngine(wiring.Component):
         )
         m.submodules.answers = answers = self.answers = Answers(config, slots=self.slots)
         m.submodules.opening_frames = frames = self.opening_frames = OpeningFrames(config)
-        wiring.connect(m, requests.head, self.front.i)
         wiring.connect(m, requests.ruled, answers.ruled)
         m.d.comb += [
             requests.start.eq(self.begin),
@@ -139,13 +141,12 @@ class MapEngine(wiring.Component):
         door, frames = self.door, self.opening_frames
         #: the run is one of records; what its frame began is there
         self.records, self.opened = Signal(), Signal()
-        #: operations are logged; there is room in the log; it has left
-        self.logs, self.log_room, self.logged = Signal(), Signal(), Signal()
-        m.d.comb += [self.log_room.eq(1), self.logged.eq(1), self.opened.eq(frames.taken)]
+        m.d.comb += self.opened.eq(frames.taken)
         m.d.comb += [door.start.eq(frames.start), door.commit.eq(frames.commit)]
         for name in ("idle", "ready", "told_slot", "refusal", "message"):
             m.d.comb += getattr(frames, name).eq(getattr(door, name))
         if not self.state:
+            wiring.connect(m, self.requests.head, self.front.i)
             m.d.comb += door.serial.eq(self.number)
             return
         m.submodules.past = past = DomainRenamer("steady")(Past(self.config))
@@ -165,9 +166,9 @@ class MapEngine(wiring.Component):
             ]
 
     def _join_past(self, m, past):
-        """The past to keys, requests and the log."""
-        door, requests, back = self.door, self.requests, self.back
-        m.submodules.log = log = self.log = Log(self.config)
+        """The past to keys and requests."""
+        door, requests, self.past = self.door, self.requests, past
+        self._journal(m, past)
         judged = [
             name for name in judge_members(self.config) if name not in ("records", "file_key")
         ]
@@ -184,31 +185,54 @@ class MapEngine(wiring.Component):
             requests.records.eq(self.records),
             requests.file_key.eq(door.file_key),
             door.serial.eq(past.serial),
-            # what a file's records do is in that file
-            self.logs.eq(past.logs & ~self.records),
-            log.start.eq(self.begin),
-            log.base.eq(self.registers.log),
-            log.key.eq(door.file_key),
-            log.since.eq(past.since),
-            log.taken.eq(back.begun & self.logs),
-            log.put.eq(back.record & self.logs),
-            log.block.eq(back.record_block),
-            log.data.eq(back.record_data),
-            log.given.eq(back.recorded & self.logs),
         ]
-        with m.If(self.logs):
-            m.d.comb += self.log_room.eq(log.room)
-            m.d.comb += self.logged.eq((log.answered == self.registers.count) & log.idle)
-        self.failures.append((log.bus_error, ErrorCode.BUS_WRITE))
-        shared_by(m, self.m6, log.bus)
+
+    def _journal(self, m, past):
+        """The journal to keys and operations, and who has the front."""
+        m.submodules.journal = journal = self.journal = Journal(self.config)
+        registers, back, front, head = self.registers, self.back, self.front, self.requests.head
+        m.d.comb += [
+            journal.start.eq(self.begin),
+            journal.count.eq(registers.count),
+            journal.buckets.eq(registers.walk),
+            # what a file's records do is in that file
+            journal.logs.eq(past.logs & ~self.records),
+            journal.snapshot_key.eq(self.door.file_key),
+            journal.log_base.eq(registers.log),
+            journal.snapshot_base.eq(registers.snapshot),
+            journal.there.eq(past.walk_there),
+            past.walk.eq(journal.key),
+            past.step.eq(journal.o.valid & journal.o.ready),
+            journal.offered.eq(front.i.valid & front.i.ready),
+            front.i.valid.eq(head.valid | journal.o.valid),
+            front.i.p.eq(Mux(journal.o.valid, journal.o.p, head.p)),
+            head.ready.eq(front.i.ready & ~journal.o.valid),
+            journal.o.ready.eq(front.i.ready),
+        ]
+        for name in ("walks", "since", "log_key", "fresh_log", "fresh_snapshot"):
+            m.d.comb += getattr(journal, name).eq(getattr(past, name))
+        for name in ("begun", "passed", "answered", "sealed", *record_members(self.config)):
+            m.d.comb += getattr(journal, name).eq(getattr(back, name))
+        self.failures += [
+            (journal.late, MapError.DEADLINE),
+            (journal.read_error, ErrorCode.BUS_READ),
+            (journal.write_error, ErrorCode.BUS_WRITE),
+        ]
+        shared_by(m, self.m6, journal.log_bus)
+        shared_by(m, self.m7, journal.snapshot_bus)
 
     def _prepare(self, m):
         """What comes before the first operation of a run: keys and cleared HBM, once, and a frame that
         opens a session. Returns the writers of HBM, by port."""
         config, door, frames = self.config, self.door, self.opening_frames
         cleared = Signal(reset_less=True)
-        waiting, go = Signal(), Signal()
+        waiting, go, prepared = Signal(), Signal(), Signal()
         self.fetching = Signal()
+        settled, walks = Const(1, 1), Const(0, 1)
+        if self.state:
+            settled = self.past.settled
+            walks = self.past.logs & (self.registers.walk != 0) & ~self.registers.handshake[2]
+            m.d.comb += self.journal.prepare.eq(go & walks)
         take = (self.registers.handshake & Handshake.TAKE) != 0
         clears = [Clear(bus_bytes=config.bus_bytes, at=at, size=size) for at, size in config.zeros]
         for k, clear in enumerate(clears):
@@ -217,11 +241,12 @@ class MapEngine(wiring.Component):
             self.failures.append((clear.error, ErrorCode.BUS_WRITE))
         busy = Cat(clear.busy for clear in clears).any()
         m.d.comb += [
-            go.eq(Mux(self.start, cleared, waiting & ~busy & door.there)),
-            frames.take.eq(go & take),
-            self.begin.eq((go & ~take) | self.opened),
+            go.eq(Mux(self.start, cleared, waiting & ~busy & door.there) & settled),
+            prepared.eq(Mux(walks, self.journal.ready, go) if self.state else go),
+            frames.take.eq(prepared & take),
+            self.begin.eq((prepared & ~take) | self.opened),
         ]
-        with m.If(self.start & ~cleared):
+        with m.If(self.start):
             m.d.sync += waiting.eq(1)
         with m.If(go):
             m.d.sync += [waiting.eq(0), cleared.eq(1), self.fetching.eq(take)]
@@ -241,9 +266,16 @@ class MapEngine(wiring.Component):
         wiring.connect(m, front.o_pages, opening.i)
         wiring.connect(m, front.o_counters, opening.i_counter)
         shared_by(m, self.m0, opening.bus, closing.bus)
-        slot = Signal(range(config.window))
+        slot, room = Signal(range(config.window)), answers.room
+        #: the operation that begins, passes, is answered, is a request's
+        asked = passes = told = Const(1, 1)
+        if self.state:
+            asked, passes, told = (
+                getattr(self.journal, n) for n in ("begins", "passes", "answers")
+            )
+            room = (room | ~asked) & self.journal.room
         m.d.comb += [
-            back.go.eq(opening.open & closing.room & answers.room & self.log_room),
+            back.go.eq(opening.open & closing.room & room),
             back.ticket.eq(closing.ticket),
             self.requests.slot.eq(slot),
             self.requests.row.eq(back.message),
@@ -252,10 +284,10 @@ class MapEngine(wiring.Component):
             opening.released.eq(closing.released),
             closing.merging.eq(back.merging),
             closing.closing.eq(back.closing),
-            answers.put.eq(back.answer),
+            answers.put.eq(back.answer & told),
             answers.block.eq(back.answer_block),
             answers.data.eq(back.answer_data),
-            answers.given.eq(back.answered),
+            answers.given.eq(back.answered & told),
             *(back.page[k].eq(opening.page[k]) for k in range(2)),
         ]
         for stage in (opening, closing):
@@ -265,13 +297,14 @@ class MapEngine(wiring.Component):
                 stage.host0.eq(back.host0),
                 stage.host1.eq(back.host1),
             ]
-        for stage in (opening, closing, answers):
+        for stage in (opening, closing):
             m.d.comb += stage.taken.eq(back.begun)
+        m.d.comb += answers.taken.eq(back.begun & asked)
         for name in ("put", "put_row", "put_data", "hosts", "pages", "counters", "used"):
             for into, out in zip(getattr(closing, name), getattr(back, name), strict=True):
                 m.d.comb += into.eq(out)
         m.d.comb += closing.sealed.eq(back.sealed)
-        with m.If(back.passed):
+        with m.If(back.passed & passes):
             m.d.sync += slot.eq(slot + 1)
         with m.If(back.sealed):
             m.d.sync += self.retired.eq(self.retired + 1)
@@ -297,21 +330,27 @@ class MapEngine(wiring.Component):
             (front.bus_error | back.bus_error, ErrorCode.BUS_READ),
         ]
         collect = (self.registers.handshake & Handshake.COLLECT) != 0
-        self.ended = Signal()
+        quiet, self.ended = Signal(), Signal()
+        logged, turned, total = Const(1, 1), Const(1, 1), self.registers.count
+        if self.state:
+            journal, total = self.journal, self.journal.total
+            logged, turned = journal.ended, ~journal.over | self.past.turned
+            m.d.comb += self.past.turn.eq(quiet & journal.over)
         m.d.comb += [
             self.counters.operations.eq(back.sealed),
             self.counters.pages.eq(self.opening.sent),
             self.counters.conflicts.eq(self.opening.waits),
             self.counters.scanned.eq(buckets.moved + records.moved),
             self.counters.waits.eq(collect & self.ended & ~self.door.idle),
-            self.ended.eq(
+            self.ended.eq(quiet & turned),
+            quiet.eq(
                 self.active
                 & (self.answers.answered == self.registers.count)
                 & self.answers.idle
                 & self.opening.empty
                 & front.idle
                 & back.idle
-                & self.logged
+                & logged
                 & ~refused
             ),
             # a slot never changes hands between a request and its answer
@@ -331,5 +370,5 @@ class MapEngine(wiring.Component):
             m.d.sync += [
                 self.active.eq(0),
                 self.stopped.eq(0),
-                self.number.eq(self.number + self.registers.count),
+                self.number.eq(self.number + total),
             ]

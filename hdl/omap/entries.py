@@ -13,7 +13,8 @@ __all__ = ["Entries", "found_layout"]
 def found_layout(config):
     """What two buckets hold for a key. `hit`: it has an entry, which lies at `place`; `forwarded`:
     operation `source`, still under way, wrote it, so that `second` and `frame` are not known yet;
-    `room`: the bucket with fewer entries, the first one if both have as many, has room at `free`.
+    `room`: the bucket with fewer entries, the first one if both have as many, has room at `free`, its first
+    empty slot.
     """
     return data.StructLayout(
         {
@@ -130,25 +131,23 @@ class Entries(wiring.Component):
             bucket.eq(Mux(which, self.asked.bucket1, self.asked.bucket0)),
         ]
         there = [p.live & (p.place.bucket == bucket) for p in self.pending]
-        valid, free, same = [], [], []
+        valid, same = [], []
         entries = []
         for lane in range(lanes):
             bits = self.word[lane * width : lane * width + layout.size]
             entry = Signal(layout, name=f"entry{lane}")
-            stale = Signal(name=f"stale{lane}")
-            slot = slots + lane
+            written = [
+                t & (p.place.slot == slots + lane) for t, p in zip(there, self.pending, strict=True)
+            ]
+            stale, held = Signal(name=f"stale{lane}"), Signal(name=f"held{lane}")
             m.d.comb += [
                 entry.eq(bits),
-                stale.eq(
-                    Cat(
-                        t & (p.place.slot == slot) for t, p in zip(there, self.pending, strict=True)
-                    ).any()
-                ),
+                stale.eq(Cat(written).any()),
+                held.eq(Cat(w & p.valid for w, p in zip(written, self.pending, strict=True)).any()),
             ]
             entries.append(entry)
-            valid.append(entry.valid & ~stale)
-            free.append(~entry.valid & ~stale)
-            same.append(valid[-1] & (entry.key == self.asked.key))
+            valid.append(Mux(stale, held, entry.valid))
+            same.append(entry.valid & ~stale & (entry.key == self.asked.key))
         count = Signal(range(lanes + 1))
         m.d.comb += count.eq(sum(valid, Const(0, 1)))
         self.hit, self.entry = Signal(), Signal(layout)
@@ -172,7 +171,7 @@ class Entries(wiring.Component):
                     m.d.sync += self.filled[k].eq(self.filled[k] + count)
                     with m.If(~self.room[k]):
                         for lane in reversed(range(lanes)):
-                            with m.If(free[lane]):
+                            with m.If(~valid[lane]):
                                 m.d.sync += [self.room[k].eq(1), self.free[k].eq(slots + lane)]
 
     def _decide(self, m):
@@ -190,26 +189,8 @@ class Entries(wiring.Component):
                     place.eq(entry.place),
                     distance.eq(k),
                 ]
-        filled, room, free = [], [], []
-        for k, bucket in enumerate((asked.bucket0, asked.bucket1)):
-            here = [p.live & (p.place.bucket == bucket) for p in self.pending]
-            more = sum((h & p.valid for h, p in zip(here, self.pending, strict=True)), Const(0, 1))
-            total = Signal(range(config.bucket_slots + 1), name=f"total{k}")
-            some, slot = Signal(name=f"some{k}"), Signal.like(self.free[k], name=f"slot{k}")
-            m.d.comb += [
-                total.eq(self.filled[k] + more),
-                some.eq(self.room[k]),
-                slot.eq(self.free[k]),
-            ]
-            with m.If(~self.room[k]):
-                for h, p in zip(here, self.pending, strict=True):
-                    with m.If(h & ~p.valid):
-                        m.d.comb += [some.eq(1), slot.eq(p.place.slot)]
-            filled.append(total)
-            room.append(some)
-            free.append(slot)
         second = Signal()
-        m.d.comb += second.eq(filled[1] < filled[0])
+        m.d.comb += second.eq(self.filled[1] < self.filled[0])
         with m.If(self.decide):
             m.d.sync += [
                 self.found.hit.eq(hit | self.hit),
@@ -217,9 +198,9 @@ class Entries(wiring.Component):
                 self.found.source.eq(self.operation - 1 - distance),
                 self.found.entry.eq(self.entry),
                 self.found.place.eq(Mux(hit, place, self.place_hit)),
-                self.found.room.eq(Array(room)[second]),
+                self.found.room.eq(Array(self.room)[second]),
                 self.found.free.bucket.eq(Mux(second, asked.bucket1, asked.bucket0)),
-                self.found.free.slot.eq(Array(free)[second]),
+                self.found.free.slot.eq(Array(self.free)[second]),
             ]
             with m.If(hit):
                 m.d.sync += Cat(self.found.entry.bin0, self.found.entry.bin1).eq(pair)

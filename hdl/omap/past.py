@@ -29,8 +29,8 @@ class _Head:
 
 
 class Past(wiring.Component):
-    """Judges records in their order, as requests are judged; begins the log; judges receipts. Nothing in it
-    may be reset but by the power.
+    """Judges records in their order, as requests are judged; begins the log and snapshots; judges receipts.
+    Nothing in it may be reset but by the power.
 
     Members
     -------
@@ -40,8 +40,18 @@ class Past(wiring.Component):
         A file's head; its key is there, or the file comes too late.
     begin : In(1), there, refused : Out(1), own_head : Out(384)
         From now on no request is under way: begin the log; it has begun, or is refused. `own_head`: its.
-    logs : Out(1)
+    logs : Out(1), log_key : Out(256)
         Operations are logged.
+    walk : In(1), walks, walk_there : Out(1)
+        Begin a snapshot, if none is under way; one is; nothing else is done. `file_key` is its key then.
+    turn : In(1), turned : Out(1)
+        No request is under way, and the snapshot is whole: begin the log that follows; it has begun.
+    fresh_log, fresh_snapshot : Out(1)
+        Its key is there from the next cycle, from this one on: none of its records is sealed.
+    step : In(1)
+        An operation begins that no request asks for.
+    settled : Out(1)
+        No key is drawn.
     role : In(2)
         Of the request that is judged.
     opened, … : of `requests.Requests`; draw_file, … : of `door.Door`
@@ -63,6 +73,10 @@ class Past(wiring.Component):
                 "refused": Out(1),
                 "own_head": Out(8 * HEAD),
                 "logs": Out(1),
+                "log_key": Out(256),
+                **dict.fromkeys(("walk", "turn", "step"), In(1)),
+                **dict.fromkeys(("walks", "walk_there", "turned", "settled"), Out(1)),
+                **dict.fromkeys(("fresh_log", "fresh_snapshot"), Out(1)),
                 "role": In(2),
                 "records": In(1),
                 **_others(judge, [name for name in judge if name not in ("records", "file_key")]),
@@ -89,7 +103,7 @@ class Past(wiring.Component):
         ]
         with m.If(self.start):
             m.d.sync += self.since.eq(self.serial)
-        with m.If(self.judging & ~self.records):
+        with m.If((self.judging & ~self.records) | self.step):
             m.d.sync += self.serial.eq(self.serial + 1)
             m.d.sync += self.closed.eq(1)
         self._judge(m)
@@ -150,9 +164,9 @@ class Past(wiring.Component):
         applied = (code == Told.APPLIED) & ~link
         m.d.comb += [self.told.eq(code), self.makes.eq(Mux(applied, record.operation, 0))]
         with m.If(self.judging & self.records & ~self.closed):
-            self._take(m, code, applied, own)
+            self._take(m, code, own)
 
-    def _take(self, m, code, applied, own):
+    def _take(self, m, code, own):
         """A record is judged."""
         head = self.head_said
         link, snapshot = head.kind[1], head.kind[0] & ~head.kind[1]
@@ -163,7 +177,7 @@ class Past(wiring.Component):
             self.wrong.eq(self.wrong | (code == Told.CHANGED) | (code == Told.STRAY)),
             self.torn.eq(self.torn | (code == Told.TORN)),
             self.known.eq(self.known | good),
-            self.serial.eq(Mux(fresh & snapshot, head.serial, self.serial) + applied),
+            self.serial.eq(Mux(fresh & snapshot, head.serial, self.serial) + (good & ~link)),
         ]
         with m.If(fresh & ~own):
             m.d.comb += [self.push.eq(1), self.pushed.eq(head.serial)]
@@ -199,8 +213,13 @@ class Past(wiring.Component):
         log = Head(Kind.LOG, 0, bytes(16), bytes(16)).pack()
         head = Cat(Const(int.from_bytes(log[:8], "little"), 64), self.serial, own, self.current)
         ended = self.closed | self.wrong | ~self.whole | (self.owed > self.serial)
+        of_snapshot, walks, moved = Signal(), Signal(), Signal()
+        m.d.comb += walks.eq(self.walk & self.logs & ~self.walks)
+        # no two files of a kind begin at one serial, whoever asks
+        m.d.comb += moved.eq(self.serial != self.said[64:128])
         with m.FSM():
             with m.State("IDLE"):
+                m.d.comb += [self.settled.eq(1), self.walk_there.eq(self.walks)]
                 with m.If(self.open):
                     with m.If(~self.closed):
                         m.d.sync += [self.said.eq(self.head), self.valid.eq(0)]
@@ -215,20 +234,37 @@ class Past(wiring.Component):
                         m.d.sync += [self.said.eq(head), self.current.eq(own)]
                         m.d.sync += [self.closed.eq(1), begins.eq(1)]
                         m.next = "DRAW"
-            with m.State("DRAW"):
-                m.d.comb += self.draw_file.eq(1)
-                with m.If(self.file_free):
-                    m.next = "WAIT"
-            with m.State("WAIT"), m.If(self.drawn):
-                m.d.sync += [begins.eq(0), self.logs.eq(begins), self.valid.eq(~begins)]
-                m.d.sync += [self.number.eq(0), self.torn.eq(0), self.known.eq(0)]
-                m.next = "READY"
-                with m.If(begins):
-                    m.next = "TOLD"
-            with m.State("READY"):
-                m.d.comb += self.ready.eq(1)
+                with m.Elif(walks | (self.turn & self.walks & moved)):
+                    m.d.sync += [of_snapshot.eq(walks), begins.eq(~walks)]
+                    m.d.sync += self.said[32:40].eq(Mux(walks, Kind.SNAPSHOT.value, 0))
+                    m.d.sync += self.said[64:128].eq(self.serial)
+                    with m.If(~walks):
+                        m.d.sync += [self.walks.eq(0), self.snapshot.eq(self.serial)]
+                    m.next = "DRAW"
+            self._draw(m, begins, of_snapshot)
+
+    def _draw(self, m, begins, of_snapshot):
+        """The states in which a key is drawn, of a file that was said, of a log or a snapshot."""
+        with m.State("DRAW"):
+            m.d.comb += self.draw_file.eq(1)
+            with m.If(self.file_free):
+                m.next = "WAIT"
+        with m.State("WAIT"), m.If(self.drawn):
+            m.d.comb += [self.fresh_log.eq(begins), self.fresh_snapshot.eq(of_snapshot)]
+            m.d.sync += [begins.eq(0), of_snapshot.eq(0)]
+            m.d.sync += [self.logs.eq(self.logs | begins), self.valid.eq(~begins)]
+            m.d.sync += [self.number.eq(0), self.torn.eq(0), self.known.eq(0)]
+            m.next = "READY"
+            with m.If(begins):
+                m.d.sync += self.log_key.eq(self.file_key)
+                m.next = "TOLD"
+            with m.If(of_snapshot):
+                m.d.sync += self.walks.eq(1)
                 m.next = "IDLE"
-            with m.State("TOLD"):
-                m.d.comb += self.there.eq(1)
-                with m.If(~self.begin):
-                    m.next = "IDLE"
+        with m.State("READY"):
+            m.d.comb += self.ready.eq(1)
+            m.next = "IDLE"
+        with m.State("TOLD"):
+            m.d.comb += [self.there.eq(1), self.turned.eq(1)]
+            with m.If(~self.begin & ~self.turn):
+                m.next = "IDLE"

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ...models.errors import HardwareError
-from ...models.omap.boundary import Frames
-from ...models.omap.config import OmapConfig
+from ...models.omap.boundary import Frames, Header
+from ...models.omap.config import BLOCK, OmapConfig
 from ...models.omap.device import Stopped
 from ...models.omap.errors import MapError, MapStopped
 from ...models.omap.kept_device import Carried, KeptDevice
-from ...models.omap.shell import Handshake
+from ...models.omap.shell import WALK_BITS, Handshake
+from ...models.omap.state import HEAD, Head, Kind
 from ...sim.machine import Closing, Machine, round_up
 from .restore import restored
 
@@ -83,11 +85,28 @@ class GoldenDevice(Closing):
             raise MapStopped(HardwareError(problem.code)) from None
 
 
+class _Steps(NamedTuple):
+    """A snapshot's part of a run: buckets, operations, and whether the last one ends it."""
+
+    buckets: int
+    count: int
+    ends: bool
+
+
+@dataclass
+class _Made:
+    """What belongs into the map's files, as in `Carried`."""
+
+    log: bytes = b""
+    snapshot: bytes = b""
+    fresh: bytes = b""
+
+
 class MachineDevice(Closing):
     """Hardware that has been powered up with a vault.
 
-    Parameters: `machine`: runs the engine; closed with the carrier; `state`: it keeps its map's state, but for
-    snapshots. Raises ValueError for a machine whose HBM the host could read, because it has one memory.
+    Parameters: `machine`: runs the engine; closed with the carrier; `state`: it keeps its map's state.
+    Raises ValueError for a machine whose HBM the host could read, because it has one memory.
     """
 
     def __init__(self, config: OmapConfig, machine: Machine, state: bool = False) -> None:
@@ -97,7 +116,10 @@ class MachineDevice(Closing):
             )
         self.config, self._machine, self._frames = config, machine, Frames.of(config)
         self._error: HardwareError | None = None
-        self._logs = False
+        #: the head of the log, the serial, and how many buckets a snapshot went through, None without one
+        self._head: Head | None = None
+        self._serial = 0
+        self._walked: int | None = None
         frames, at = self._frames, round_up(config.host_bytes)
         self._welcome_bytes = frames.welcome_beats * frames.bus_bytes
         sizes = {
@@ -105,7 +127,9 @@ class MachineDevice(Closing):
             "responses": _MOST * frames.size,
             "opening": frames.opening_beats * frames.bus_bytes,
             "welcome": self._welcome_bytes,
-        } | ({"log": _MOST * frames.size} if state else {})
+        }
+        most = _MOST + ((1 << WALK_BITS) - 1) * config.bucket_slots + 1
+        sizes |= dict.fromkeys(("log", "snapshot"), most * frames.size) if state else {}
         self._places = {"pages": 0}
         for name, size in sizes.items():
             self._places[name], at = at, at + round_up(size)
@@ -117,20 +141,47 @@ class MachineDevice(Closing):
         return self.step(frames, opening).answers
 
     def step(self, frames: Sequence[bytes], opening: bytes = b"", walk: int = 0) -> Carried:
-        """As `KeptDevice.carry`, but that no snapshot is made, whatever `walk` is. Raises MapStopped."""
-        answers, records = list[bytes](), list[bytes]()
+        """As `KeptDevice.carry`, with no more buckets than a run reads. Raises MapStopped."""
+        answers, made = list[bytes](), _Made()
         shakes = Handshake.TAKE | Handshake.COLLECT if opening else Handshake(0)
         for at in range(0, max(len(frames), 1), _MOST):
             some = frames[at : at + _MOST]
             last = at + _MOST >= len(frames)
-            self._start(some, opening, shakes if last else Handshake(0))
+            steps = self._begin_walk(min(walk, (1 << WALK_BITS) - 1) if last else 0, made)
+            self._start(some, opening, shakes if last else Handshake(0), steps.buckets)
             answers += self._read_frames("responses", len(some))
-            if self._logs:
-                records += self._read_frames("log", len(some))
+            if self._head is not None:
+                self._keep(made, len(some) + steps.count, steps.ends)
         if opening:
             answers.append(self._read("welcome", self._welcome_bytes))
+        return Carried(answers, made.log, made.snapshot, made.fresh)
+
+    def _begin_walk(self, buckets: int, made: _Made) -> _Steps:
+        """Return what a snapshot takes of a run; it begins where none is under way."""
+        if self._head is None or not buckets:
+            return _Steps(0, 0, False)
+        if self._walked is None:
+            self._walked = 0
+            made.snapshot += self._head._replace(kind=Kind.SNAPSHOT, serial=self._serial).pack()
+        buckets = min(buckets, self.config.buckets - self._walked)
+        self._walked += buckets
+        ends = self._walked == self.config.buckets
+        return _Steps(buckets, buckets * self.config.bucket_slots + ends, ends)
+
+    def _keep(self, made: _Made, count: int, ends: bool) -> None:
+        """Take the records of so many operations."""
+        assert self._head is not None
         size = self._frames.answer_bytes
-        return Carried(answers, b"".join(self._frames.sealed(record, size) for record in records))
+        texts = {"log": b"", "snapshot": b""}
+        for name in texts if self._walked is not None else ("log",):
+            records = self._read_frames(name, count)
+            texts[name] = b"".join(self._frames.sealed(record, size) for record in records)
+        made.log += texts["log"]
+        made.snapshot += texts["snapshot"]
+        self._serial += count
+        if ends:
+            self._walked, self._head = None, self._head._replace(serial=self._serial)
+            made.fresh = self._head.pack()
 
     def restore(self, files: Sequence[bytes]) -> tuple[bytes, int]:
         """As `KeptCarrier`."""
@@ -151,10 +202,15 @@ class MachineDevice(Closing):
     def begin(self) -> bytes:
         """As `KeptDevice.begin`. Raises MapStopped."""
         self._start([], b"", Handshake.FILE | Handshake.COLLECT)
-        self._logs = True
-        return self._read("welcome", self._welcome_bytes)
+        told = self._read("welcome", self._welcome_bytes)
+        if not Header.unpack(told).code:
+            self._head = Head.unpack(told[BLOCK : BLOCK + HEAD])
+            self._serial = self._head.serial
+        return told
 
-    def _start(self, frames: Sequence[bytes], opening: bytes, shakes: Handshake) -> None:
+    def _start(
+        self, frames: Sequence[bytes], opening: bytes, shakes: Handshake, walk: int = 0
+    ) -> None:
         if self._error is not None:
             raise MapStopped(self._error)
         for name, text in (("requests", b"".join(frames)), ("opening", opening)):
@@ -162,6 +218,7 @@ class MachineDevice(Closing):
                 data = np.frombuffer(text, dtype=np.uint8)
                 self._machine.write(self._places[name], data)
         given = {"count": len(frames), "interval": 0, "handshake": int(shakes)}
+        given |= {"walk": walk} if "log" in self._places else {}
         ended = self._machine.run({**self._places, **given})
         self.cycles += ended.cycles
         if ended.error is not None:

@@ -13,7 +13,8 @@ from .state import MapState, damaged
 
 __all__ = ["KeptMap"]
 
-#: steps of a snapshot's walk beside each request, and beside each call; in a call that no client waits for
+#: steps of a snapshot's walk beside each request, and beside each call; in a call that no client waits for.
+#: A walk is told in whole buckets
 _BESIDE, _MORE = 2, 16
 _STEPS = 256
 
@@ -42,8 +43,8 @@ class KeptMap(Closing):
         """As `devices.DeviceCarrier`. Raises ServerFull before the device has seen the frames."""
         if self._lost:
             raise MapStopped(HardwareError(MapError.STOPPED))
-        walk = _BESIDE * len(frames) + _MORE if self._state.may_walk() else 0
-        self._state.reserve(len(frames) + walk)
+        walk = self._buckets(_BESIDE * len(frames) + _MORE) if self._state.may_walk() else 0
+        self._state.reserve(len(frames) + self._steps(walk))
         made = self._device.step(frames, opening, walk)
         try:
             self._state.keep(made)
@@ -52,12 +53,20 @@ class KeptMap(Closing):
             raise MapStopped(HardwareError(MapError.STOPPED)) from None
         return made.answers
 
+    def _buckets(self, steps: int) -> int:
+        return -(-steps // self.config.bucket_slots)
+
+    def _steps(self, buckets: int) -> int:
+        """Return the operations of so many buckets at most."""
+        return buckets * self.config.bucket_slots + 1
+
     def _snapshot(self) -> None:
         """Walk to the end of a snapshot, where there is room for one: the one that is under way may have been given up."""
         number, walks = self._state.number, 2
         while walks and number == self._state.number and self._state.may_walk(due=True):
-            self._state.reserve(_STEPS)
-            made = self._device.step([], b"", _STEPS)
+            buckets = self._buckets(_STEPS)
+            self._state.reserve(self._steps(buckets))
+            made = self._device.step([], b"", buckets)
             self._state.keep(made)
             walks -= bool(made.fresh)
 

@@ -1,8 +1,8 @@
 """A device in a process of its own, so that the server's process has neither keys nor plaintext.
 
 The two speak through pipes. First the map's configuration, as JSON on a line; then, again and again, a
-head (`_HEAD`): a count of requests, the bytes of a frame that opens a session (0 without one), and steps of
-a snapshot; behind it that frame, and so many frames of requests. They are answered by a byte of 0, the
+head (`_HEAD`): a count of requests, the bytes of a frame that opens a session (0 without one), and buckets
+of a snapshot; behind it that frame, and so many frames of requests. They are answered by a byte of 0, the
 answers' frames, that to the opening behind them, and what belongs into the map's files, each text behind its
 length (4 bytes); or by a byte of 1 and an error's code (4 bytes). A head whose opening has `_RESTORE` bytes
 is followed by so many files of state, and answered by the head of a log and the bytes of the last file
@@ -34,7 +34,7 @@ __all__ = ["DeviceLost", "DeviceProcess", "run_device"]
 
 _DONE, _STOPPED, _DAMAGED = b"\0", b"\1", b"\2"
 _READY = "ready"
-#: requests, bytes of a frame that opens a session, steps of a snapshot
+#: requests, bytes of a frame that opens a session, buckets of a snapshot
 _HEAD = struct.Struct("<IHI")
 _RESTORE = 0xFFFF
 _DAMAGE = struct.Struct("<IQ")

@@ -77,7 +77,7 @@ class _File:
             good < len(records) or end != len(self._text) or not self._ended
         ):
             raise Damaged(self._place, links + good + 1, "it is not whole, or was changed")
-        return self._at + good * self._size, head.serial, head.serial + good - self._ended
+        return self._at + good * self._size, head.serial, head.serial + good
 
     def _head(self, links: int) -> Head:
         try:

@@ -246,7 +246,7 @@ class MapState(Closing):
 
     def may_walk(self, due: bool = False) -> bool:
         """Whether a snapshot is due, or under way, and has the room to go on."""
-        whole = self.config.capacity * Record.size(self.config)
+        whole = self.config.walk_steps * Record.size(self.config)
         if self._snapshot is None and self._written() < whole and not due:
             return False
         try:

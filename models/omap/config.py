@@ -258,6 +258,11 @@ class OmapConfig:
         return self.bucket_slots * self.entry_bytes
 
     @property
+    def walk_steps(self) -> int:
+        """Operations of a snapshot's walk: one for each entry of the position map, and one at its end."""
+        return self.buckets * self.bucket_slots + 1
+
+    @property
     def bucket_beats(self) -> int:
         return self.bucket_bytes // self.bus_bytes
 

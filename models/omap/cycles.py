@@ -120,6 +120,15 @@ class _Places:
     requests: int
     responses: int
     log: int
+    snapshot: int
+
+
+@dataclass(frozen=True)
+class _Writes:
+    """Memories of records, None where none are written."""
+
+    log: Memory | None
+    snapshot: Memory | None
 
 
 class _Run:
@@ -131,7 +140,7 @@ class _Run:
         memory: Memory,
         messages: Memory,
         places: _Places,
-        log: Memory | None,
+        writes: _Writes,
         records: bool,
     ) -> None:
         self._front, self._back = FrontSchedule.of(config), BackSchedule.of(config)
@@ -139,17 +148,22 @@ class _Run:
         self._requests = Requests(config, messages, places.requests, records)
         self._pages = Pages(config, memory, places.pages)
         self._answers = Answers(config, messages, places.responses)
-        self._log = Answers(config, log, places.log) if log is not None else None
+        given = ((writes.log, places.log), (writes.snapshot, places.snapshot))
+        self._logs = [Answers(config, memory, at) for memory, at in given if memory is not None]
         self._begin = -self._front.interval
         self._fetch_free = self._merge_free = 0
         self._retired: list[int] = []
         self.told = Schedule(pages=self._pages.commands)
 
-    def operation(self, number: int, operation: Public, arrival: int) -> None:
-        """Carry an operation that comes in this cycle through all stages."""
+    def operation(self, number: int, operation: Public, arrival: int, step: bool = False) -> None:
+        """Carry an operation that comes in this cycle through all stages. `step`: it is one of a walk, which
+        has neither a request nor an answer."""
         front, back = self._front, self._back
         free = self._retired[number - self._window] + 1 if number >= self._window else 0
-        asked, there, plain = self._requests.open(number, max(arrival, free), self._begin)
+        free = max(arrival, free)
+        asked, there, plain = free, free, free - 1
+        if not step:
+            asked, there, plain = self._requests.open(number, free, self._begin)
         pairs = self._pairs.ready(operation.pair_blocks)
         begin = self._begin = max(plain + 1, pairs, self._begin + front.interval)
         self._pairs.take(begin)
@@ -162,18 +176,19 @@ class _Run:
             later = bool(side or not operation.first_side)
             whole, plain_page, may = self._pages.open(page, known, begin + front.placed + 2, later)
             fetched, open_, ready = max(fetched, whole), max(open_, plain_page), max(ready, may)
-        ready = max(ready, self._answers.room(number))
-        if self._log is not None:
-            ready = max(ready, self._log.room(number))
+        texts = self._logs if step else [self._answers, *self._logs]
+        ready = max(ready, *(each.room(number) for each in texts), 0)
         self._merge_free = ready + back.merge
         done = ready + back.sealed
         self._retired.append(done)
 
         stored = self._pages.store(done)
-        last, idle = self._answers.give(number, ready, done + 1)
-        if self._log is not None:  # its blocks come a cycle later
-            idle = max(idle, self._log.give(number, ready, done + 2)[1])
-        merged = ready + back.answered
+        merged = last = ready + back.answered
+        idle = 0
+        if not step:
+            last, idle = self._answers.give(number, ready, done + 1)
+        for log in self._logs:  # its blocks come a cycle later
+            idle = max(idle, log.give(number, ready, done + 2)[1])
         self.told.conflicts = self._pages.conflicts
         self._note(
             (arrival, asked, there, plain + 1, begin, known, fetched, open_, ready, merged, last)
@@ -198,22 +213,29 @@ def run(
     requests_at: int = 0,
     responses_at: int = 0,
     log_at: int = 0,
+    snapshot_at: int = 0,
     interval: int = 0,
     messages: Memory | None = None,
     log: Memory | None = None,
+    snapshot: Memory | None = None,
     records: bool = False,
+    walk: int = 0,
 ) -> Schedule:
     """Return the times of a run with the host's memory of this timing; `messages`: that of the memory
     in which frames of requests and answers lie, if it is another one; `log`: that in which records of a
-    log do, without one there is none. `records`: the operations are those of a file of state.
+    log do, without one there is none; `snapshot`: the same of a snapshot's. `records`: the operations are
+    those of a file of state. `walk`: so many at the end are a snapshot's steps.
 
     HBM has no timing here: it only has to keep the configuration's deadline. Addresses and
     `interval` are the registers'.
     """
-    places = _Places(pages_at, requests_at, responses_at, log_at)
-    stages = _Run(config, memory, memory if messages is None else messages, places, log, records)
+    places = _Places(pages_at, requests_at, responses_at, log_at, snapshot_at)
+    writes = _Writes(log, snapshot)
+    stages = _Run(config, memory, memory if messages is None else messages, places, writes, records)
+    steps = len(operations) - walk
     for number, operation in enumerate(operations):
-        stages.operation(number, operation, number * interval + 1)
+        step = number >= steps
+        stages.operation(number, operation, 1 if step else number * interval + 1, step)
     return stages.told
 
 

@@ -7,7 +7,8 @@ has been used for nothing that anyone sees. Items that come to a page wait in HB
 GET, PUT and DELETE take the same steps.
 
 1. The key's SipHash-2-4 names two buckets of the position map, one in each half (its bits from 0 and from 32 on). An entry has the key, the two bins
-   that were drawn for the item, which of them holds it, and its frame in HBM. Without an entry, a stand-in pair is used.
+   that were drawn for the item, which of them holds it, and its frame in HBM. Without an entry, a stand-in pair is used. A new entry takes the first
+   empty slot of the bucket that has fewer.
 2. Both bins are opened. A bin in the host's memory is a page: it is always read, opened and later written back. A bin in HBM costs no traffic.
 3. The item is taken out. Items that wait in HBM for one of the two pages join it.
 4. A fresh pair of distinct uniform bins is drawn. The item goes into a frame of HBM, labelled with the bin that has fewer items. If that bin is a
@@ -16,6 +17,7 @@ GET, PUT and DELETE take the same steps.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -64,11 +66,12 @@ class Overflow(Exception):
 
 @dataclass(slots=True)
 class Place:
-    """The pair of an item, which of the two bins holds it, and the bucket of its entry."""
+    """The pair of an item, which of the two bins holds it, and where its entry lies."""
 
     pair: tuple[int, int]
     second: bool  # which of the two bins holds the item
     bucket: int
+    slot: int
 
 
 def buckets_of(config: OmapConfig, key: int, number: int) -> tuple[int, int]:
@@ -86,7 +89,7 @@ class Map:
         self.config, self.keys, self.number = config, keys, first
         self._pairs = iter(PairSource(config, keys.pairs, first))
         self._places: dict[int, Place] = {}
-        self._buckets = [0] * config.buckets
+        self._buckets: dict[int, dict[int, int]] = defaultdict(dict)  # keys by their slots
         self._loads = [0] * config.bins
         self._waiting: list[list[int]] = [[] for _ in range(config.bins)]
         self._pages: list[list[Item]] = [[] for _ in range(config.host_bins)]
@@ -111,9 +114,9 @@ class Map:
         """Return how often a page was written, and its items."""
         return self._counters[number], tuple(self._pages[number])
 
-    def places(self) -> Iterator[tuple[int, Place]]:
-        """Yield the keys of all items, and what the position map knows of them."""
-        yield from self._places.items()
+    def bucket(self, number: int) -> list[int | None]:
+        """Return the keys of a bucket's entries, slot by slot."""
+        return [self._buckets[number].get(slot) for slot in range(self.config.bucket_slots)]
 
     def bin(self, number: int) -> tuple[int, tuple[int, ...]]:
         """Return the load of a bin, and the keys that wait for its page."""
@@ -162,13 +165,15 @@ class Map:
         # 2: put the item where fewer are
         if inserts or (place is not None and operation != Operation.DELETE):
             if place is None:
-                self._buckets[bucket] += 1
+                held = self._buckets[bucket]
+                entry = bucket, next(k for k in range(config.bucket_slots) if k not in held)
+                held[entry[1]] = key
             else:
-                bucket = place.bucket
-            self._put(request, fresh, bucket, value)
+                entry = place.bucket, place.slot
+            self._put(request, fresh, entry, value)
         elif place is not None:
             del self._places[key]
-            self._buckets[place.bucket] -= 1
+            del self._buckets[place.bucket][place.slot]
 
         full = operation == Operation.PUT and not inserts
         missing = (Status.FULL if full else Status.MISSING) if known else Status.UNKNOWN
@@ -184,13 +189,14 @@ class Map:
     def _bucket(self, key: int) -> int:
         """Return the bucket of a new key: of two the one with fewer entries, the first if equal."""
         first, second = buckets_of(self.config, self.keys.hash, key)
-        bucket = second if self._buckets[second] < self._buckets[first] else first
-        if self._buckets[bucket] >= self.config.bucket_slots:
+        loads = [len(self._buckets[number]) for number in (first, second)]
+        bucket = second if loads[1] < loads[0] else first
+        if min(loads) >= self.config.bucket_slots:
             raise Overflow(MapError.BUCKET_FULL)
         return bucket
 
     def _put(
-        self, request: Request, pair: tuple[int, int], bucket: int, value: bytes | None
+        self, request: Request, pair: tuple[int, int], entry: tuple[int, int], value: bytes | None
     ) -> None:
         config = self.config
         second = self._loads[pair[1]] < self._loads[pair[0]]
@@ -205,4 +211,4 @@ class Map:
         new = request.value if request.operation == Operation.PUT else value
         assert new is not None
         self._framed[request.key] = new
-        self._places[request.key] = Place(pair, second, bucket)
+        self._places[request.key] = Place(pair, second, *entry)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from .boundary import Header, Ruling
@@ -50,7 +50,7 @@ class KeptDevice(SessionDevice):
         self._past = Past(self._keys, config.key_bytes)
         self._log: Writer | None = None
         self._snapshot: Writer | None = None
-        self._walk: Iterator[int | None] = iter(())
+        self._walked = 0  # buckets, of the snapshot
         self._since = 0
         self._out: dict[Kind, list[bytes]] = {kind: [] for kind in (Kind.LOG, Kind.SNAPSHOT)}
 
@@ -100,47 +100,53 @@ class KeptDevice(SessionDevice):
     # operations
 
     def carry(self, frames: Sequence[bytes], opening: bytes = b"", walk: int = 0) -> Carried:
-        """As `run`; then go on with so many steps of a snapshot, which begins where none is under way. The
-        host must have what an earlier call gave on its disk before it calls again."""
+        """As `run`; and go on with a snapshot, which begins where none is under way, through at most so many
+        buckets of the position map. Their entries are read first; behind the frames each is an operation.
+        The host must have what an earlier call gave on its disk before it calls again."""
         self._since = self.serial
+        keys = self._entries(self._log, walk) if walk and self._log is not None else None
         answers = self.run(frames, opening)
-        fresh = self._go_on(self._log, walk) if walk and self._log is not None else b""
+        fresh = self._go_on(keys) if keys is not None else b""
         log, snapshot = (b"".join(texts) for texts in self._out.values())
         for texts in self._out.values():
             texts.clear()
         return Carried(answers, log, snapshot, fresh)
 
-    def _go_on(self, log: Writer, steps: int) -> bytes:
-        """Walk on; return the head of the next log where the walk ends."""
+    def _entries(self, log: Writer, buckets: int) -> list[int | None]:
+        """Return the keys of the next buckets. What operations do to them from now on they say themselves."""
         if self._snapshot is None:
-            keys: list[int | None] = [key for key, _ in self.device.map.places()]
-            self._walk = iter([*keys, *[None] * (self.config.capacity - len(keys))])
             head = log.head._replace(kind=Kind.SNAPSHOT, serial=self.serial)
-            self._snapshot = self._writer(head)
+            self._snapshot, self._walked = self._writer(head), 0
             self._out[Kind.SNAPSHOT].append(head.pack())
-        none = bytes(self.config.value_bytes)
-        for _ in range(steps):
-            try:
-                key = next(self._walk)
-            except StopIteration:
-                return self._ended(log, self._snapshot)
-            request = Request(0, 0, none) if key is None else Request(Operation.GET, key, none)
-            response = self.device.step(request).response
-            self.serial += 1
-            self._emit(log, request, response)
-        return b""
+        first, self._walked = self._walked, min(self._walked + buckets, self.config.buckets)
+        bucket = self.device.map.bucket
+        return [key for number in range(first, self._walked) for key in bucket(number)]
 
-    def _ended(self, log: Writer, snapshot: Writer) -> bytes:
-        end = Record(0, bytes(self.config.value_bytes), What.END, self._since)
-        self._out[Kind.SNAPSHOT].append(snapshot.record(end))
+    def _go_on(self, keys: Sequence[int | None]) -> bytes:
+        """Walk on; return the head of the next log where the walk ends."""
+        none = bytes(self.config.value_bytes)
+        for key in keys:
+            self._step(Request(0, 0, none) if key is None else Request(Operation.GET, key, none))
+        if self._walked < self.config.buckets:
+            return b""
+        self._step(Request(0, 0, none), ends=True)
+        return self._ended()
+
+    def _step(self, request: Request, ends: bool = False) -> None:
+        response = self.device.step(request).response
+        self.serial += 1
+        self._emit(request, response, ends)
+
+    def _ended(self) -> bytes:
+        assert self._log is not None
         self._snapshot, self.snapshot_serial = None, self.serial
-        self._log = self._writer(log.head._replace(serial=self.serial))
+        self._log = self._writer(self._log.head._replace(serial=self.serial))
         return self._log.head.pack()
 
     def _carried_out(self, ruling: Ruling, response: Response) -> Response:
         if self._log is None:
             return response
-        self._emit(self._log, ruling.request, response)
+        self._emit(ruling.request, response)
         if ruling.request.operation != Asked.RECEIPT:
             return response
         fits = self._accepts(ruling.request.value[:_NAME], ruling.request.key)
@@ -155,7 +161,7 @@ class KeptDevice(SessionDevice):
             return serial <= self.serial
         return link is not None and name == link.incarnation[: len(name)] and serial <= link.serial
 
-    def _emit(self, log: Writer, request: Request, response: Response) -> None:
+    def _emit(self, request: Request, response: Response, ends: bool = False) -> None:
         what, value = What.NOTHING, bytes(self.config.value_bytes)
         found = response.status == Status.FOUND
         if request.operation == Operation.GET and found:
@@ -165,6 +171,8 @@ class KeptDevice(SessionDevice):
         elif request.operation == Operation.DELETE and found:
             what = What.GONE
         record = Record(request.key, value, what, self._since)
-        self._out[Kind.LOG].append(log.record(record))
+        assert self._log is not None
+        self._out[Kind.LOG].append(self._log.record(record))
         if self._snapshot is not None:
-            self._out[Kind.SNAPSHOT].append(self._snapshot.record(record))
+            text = record._replace(what=What.END) if ends else record
+            self._out[Kind.SNAPSHOT].append(self._snapshot.record(text))

@@ -41,7 +41,7 @@ def estimate(config: OmapConfig, part: Target, state: bool = False) -> Resources
     been placed yet."""
     front, back = FrontSchedule.of(config), BackSchedule.of(config)
     cores = config.openers + config.sealers
-    messages = config.responders * (1 + state) + config.request_openers
+    messages = config.responders * (1 + 2 * state) + config.request_openers
     lut: float = cores * (_CORE + config.rounds * _ROUND) + _PAST[0] * state + _CONTROL
     # pages that are not written yet, and the frames of the latest operations: two are looked up, and one put
     lut += PENDING * config.window * config.bin_bits * _COMPARE

@@ -8,10 +8,11 @@ from ..crypto.gcm import cycles, times
 from ..memory import Memory, Reader
 from .boundary import Frames
 from .config import BLOCK, OmapConfig
+from .front_schedule import FrontSchedule
 from .stages import Drain
 from .vault import Derived, draw_cycles
 
-__all__ = ["Answers", "Requests", "collected", "fetched", "filed", "pace"]
+__all__ = ["Answers", "Requests", "collected", "fetched", "filed", "pace", "read_cycles", "walked"]
 
 
 def pace(frames: Frames) -> int:
@@ -38,6 +39,18 @@ def filed() -> int:
     """Return the cycles from a frame with a file's head, or from the end of a run's operations, until the
     file's key is there."""
     return 2 + draw_cycles(Derived.STATE)
+
+
+def read_cycles(config: OmapConfig, buckets: int) -> int:
+    """Return the cycles from the command until entries of buckets are there: a bucket comes in the time in
+    which the front scans two."""
+    return 1 + config.deadline + buckets * FrontSchedule.of(config).interval
+
+
+def walked(config: OmapConfig, buckets: int, begins: bool) -> int:
+    """Return the cycles that a run takes for entries before its first operation. `begins`: the walk does,
+    and its file has no key yet."""
+    return 3 + read_cycles(config, buckets) + (filed() if begins else 0)
 
 
 class Requests:

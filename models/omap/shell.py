@@ -11,6 +11,7 @@ from .errors import MapError
 __all__ = [
     "PORTS",
     "STATE_PORTS",
+    "WALK_BITS",
     "Handshake",
     "port_bytes",
     "register_map",
@@ -19,7 +20,9 @@ __all__ = [
 #: the memory ports in their order: what each carries, and the space that it reaches (0 host, 1 HBM)
 PORTS = {"pages": 0, "messages": 0, "buckets": 1, "records": 1, "frames0": 1, "frames1": 1}
 #: those of a map that keeps its state
-STATE_PORTS = {**PORTS, "log": 0}
+STATE_PORTS = {**PORTS, "log": 0, "snapshot": 0}
+#: bits of the most buckets that a run reads for a snapshot
+WALK_BITS = 4
 
 _HANDSHAKE = "1: the frame is fetched; 2: the answer is written"
 _FILES = "; 4: of a file of state"
@@ -58,7 +61,11 @@ def register_map(design: int, state: bool = False) -> RegisterMap:
         EngineRegister("interval", 32, "cycles from one request's arrival to the next one's"),
     ]
     if state:
-        registers.append(EngineRegister("log", 40, "where records go, aligned to the bus"))
+        registers += [
+            EngineRegister("log", 40, "where records go, aligned to the bus"),
+            EngineRegister("snapshot", 40, "where a snapshot's go, aligned to the bus"),
+            EngineRegister("walk", WALK_BITS, "buckets that a snapshot goes on through"),
+        ]
     counters = [
         Counter("operations", "requests that were answered"),
         Counter("pages", "pages that were opened"),

@@ -2,8 +2,9 @@
 
 Every operation, GET as well, makes one record: the item that is there afterwards, that none is, or nothing.
 A *log* holds the records of operations one after another. A *snapshot* holds those of a walk, one GET for
-each place of the map, and of all operations between its steps: applied in their order they are the map at
-its last serial. A record is as long as an answer.
+each entry of the position map or, where there is none, an operation that changes nothing, and of all
+operations between its steps: applied in their order they are the map at its last serial. One more operation
+ends it. A record is as long as an answer.
 
     file      head   sealed record   sealed record …
     head      "pmap"  kind u8  zeros (3)  serial u64  incarnation (16)  previous (16)
@@ -185,10 +186,10 @@ class Past:
         self._known = True
         if self._head.kind & Kind.LINK:
             return Told.APPLIED, record._replace(what=What.NOTHING)
+        self.serial += 1
         if record.what == What.END:
             self._whole = True
             return Told.END, None
-        self.serial += 1
         return Told.APPLIED, record
 
     def _older(self, head: Head, sealed: bytes) -> bytes | None:

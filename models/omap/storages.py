@@ -12,6 +12,7 @@ from .back import BackSchedule
 from .boundary import Frames
 from .config import OmapConfig, power_of_two
 from .front_schedule import FrontSchedule
+from .shell import WALK_BITS
 
 __all__ = ["memories"]
 
@@ -33,6 +34,9 @@ def memories(config: OmapConfig, state: bool = False) -> Iterator[tuple[int, Sto
     yield from _sessions(config, state)
     if state:
         yield 1, Storage(_LINK, _LINKS)
+        lanes = config.bus_bytes // config.entry_bytes
+        words = power_of_two(((1 << WALK_BITS) - 1) * config.bucket_beats)
+        yield 1, Storage(lanes * (1 + 8 * config.key_bytes), words)
     for copies, width, depth in (
         *_requests_and_pages(config),
         *_front(config),
@@ -76,7 +80,7 @@ def _sessions(config: OmapConfig, state: bool) -> Iterator[tuple[int, Storage]]:
     room = _rows(config, 1, frames.request_blocks)
     yield cores, Storage(128 * merge, max(slots, 2) * room, granules=merge)
     answer = 2 * power_of_two(max(frames.answer_blocks, 2))
-    sealers = config.responders * (1 + state)
+    sealers = config.responders * (1 + 2 * state)
     yield sealers, Storage(128, answer, transparent=True)
     for copies, width, depth in (
         (cores, _ASKED, slots),

@@ -24,7 +24,7 @@ from penstock.models.omap.errors import MapStopped
 from testbench.omap import config
 from testbench.session_clients import by_another_library
 
-_SHAPE = config(capacity=12, bins=6, hbm_bins=2, slots=8)
+_SHAPE = config(capacity=12, bins=6, hbm_bins=2, slots=8, buckets=2, bucket_slots=8)
 
 
 class Device(DeviceProcess):

@@ -98,7 +98,7 @@ def test_the_number_of_a_key_is_a_hash_under_the_maps_salt(tmp_path):
                 await AsyncMap.connect(*place, known)
 
     asyncio.run(talk())
-    [(number, _)] = golden._device.device.map.places()
+    [(number, _)] = golden._device.device.map.items()
     text = blake2b(b"anna@example.org", digest_size=16, salt=salt).digest()
     assert number == int.from_bytes(text, "little")
 

@@ -28,7 +28,7 @@ from penstock.models.omap.vault import KeySchedule, Role
 from testbench.omap import config
 from testbench.session_clients import by_another_library
 
-_SHAPE = config(capacity=12, bins=6, hbm_bins=2, slots=8)
+_SHAPE = config(capacity=12, bins=6, hbm_bins=2, slots=8, buckets=2, bucket_slots=8)
 _ROOT = bytes(range(32))
 _KEYS = KeySchedule(_ROOT, bytes(32), digest_of_map(_SHAPE))
 _KNOWN = MapKey(_KEYS.public, digest_of_map(_SHAPE))

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.host.omap.devices import MachineDevice
 from penstock.host.omap.restore import Damaged, restored
 from penstock.models.omap.boundary import Header
 from penstock.models.omap.kept_device import KeptDevice, receipt_value
@@ -96,7 +97,7 @@ def test_a_snapshot_is_restored_with_the_past_before_it(library):
         seen.append(receipt)
     golden = KeptDevice(SHAPE, _ROOT, bytes(32))
     head, _ = restored(SHAPE, golden, files)
-    made = golden.carry([], walk=SHAPE.capacity + 1)
+    made = golden.carry([], walk=SHAPE.buckets)
     links = b"".join(map(_linked, [*files, head + made.log]))
     with Both(library, 40) as both:
         restored(SHAPE, both, [links + made.snapshot, made.fresh])
@@ -109,6 +110,60 @@ def test_a_snapshot_is_restored_with_the_past_before_it(library):
             with pytest.raises(Damaged, match=r"not whole|no head"):
                 restored(SHAPE, both, [text])
             assert Header.unpack(both.begin()).code == Told.STRAY
+
+
+def _walked(both, draw):
+    """A snapshot with requests and soft resets between its steps; return it, the log, and the head of the next one."""
+    log, snapshot = b"", b""
+    while True:
+        asked = _asked(draw, both, draw.randrange(6))
+        frames = [who.ask(*rest) for who, *rest in asked]
+        if draw.random() < 0.3:
+            both.rig.reset()
+        made = both.walk(frames, draw.randrange(3))
+        assert all(who.hear(text) for (who, *_), text in zip(asked, made.answers, strict=True))
+        log, snapshot = log + made.log, snapshot + made.snapshot
+        if made.fresh:
+            return snapshot, log, made.fresh
+
+
+def test_a_walk_through_hardware_is_restored_on_another_device(library):
+    draw = random.Random(5)
+    with Both(library, 50) as both:
+        head, _ = restored(SHAPE, both, [])
+        files = [head + both.run(_asked(draw, both, 12))[1]]
+        for _ in range(2):
+            snapshot, log, fresh = _walked(both, draw)
+            files[-1] += log
+            files = [snapshot, fresh]
+            assert both.golden.snapshot_serial == both.golden.serial
+        files[-1] += both.run(_asked(draw, both, 5))[1]
+        kept, seen = sorted(both.golden.device.map.items()), both.golden.serial
+        assert kept
+        made = both.walk([], 1)  # a walk that power ends
+        files[-1] += made.log
+        both.cut([both.clients[0].ask(1, 3) for _ in range(40)], b"", 900)
+    with Both(library, 51) as both:
+        with pytest.raises(Damaged, match="not whole"):
+            restored(SHAPE, both, [made.snapshot])
+    with Both(library, 52) as both:
+        restored(SHAPE, both, files)
+        assert sorted(both.golden.device.map.items()) == kept
+        told, _ = _receipts(both, [(Head.said(head).incarnation, seen)])
+        assert told == [True]
+
+
+def test_the_host_of_hardware_has_its_snapshots(library):
+    draw, whole = random.Random(6), 0
+    with Both(library, 60) as both:
+        device = MachineDevice(SHAPE, both.rig.machine, state=True)
+        assert device.begin() == both.golden.begin()
+        while whole < 2:
+            frames = [who.ask(*rest) for who, *rest in _asked(draw, both, draw.randrange(4))]
+            walk = draw.randrange(3)
+            made = device.step(frames, b"", walk)
+            assert made == both.golden.carry(frames, b"", walk)
+            whole += bool(made.fresh)
 
 
 def _any_order(library, seed, turns, shape=SHAPE):

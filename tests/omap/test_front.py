@@ -120,12 +120,13 @@ def _run(shape, made, *, late, gaps=lambda: 0):
 
 
 def _entries(shape, content):
-    """Yield the bucket and the key of all valid entries in HBM."""
+    """Yield bucket, slot and key of all valid entries in HBM."""
     for address, word in content.items():
         for at in range(0, shape.bus_bytes, shape.entry_bytes):
             if word[at + shape.key_bytes] & 1:
                 key = int.from_bytes(word[at : at + shape.key_bytes], "little")
-                yield (address + at) // shape.bucket_bytes, key
+                bucket, rest = divmod(address + at, shape.bucket_bytes)
+                yield bucket, rest // shape.entry_bytes, key
 
 
 def _operation(ctx, o, shape):
@@ -168,7 +169,7 @@ def _compare(shape, made, told):
         assert len(frames) == len(list(golden.framed()))
         pages += [o.page for o in step.opened]
         counters += [o.counter for o in step.opened]
-    assert told["entries"] == sorted((p.bucket, key) for key, p in golden._places.items())
+    assert told["entries"] == sorted((p.bucket, p.slot, key) for key, p in golden._places.items())
     assert told["pages"] == pages and told["counters"] == counters
 
 

@@ -71,7 +71,7 @@ class _Seen:
         old.begin()
         for request in made:
             old.device.step(request)
-        text = old.carry([], walk=self.of.capacity + 1).snapshot
+        text = old.carry([], walk=self.of.buckets).snapshot
         both.take([], (Header(0, 0, 0).pack() + text[:HEAD]).ljust(self._opening, b"\0"))
         records = [
             both.frames.pack(Header(0, 0, k), both.frames.answer_blocks, text[at : at + size])

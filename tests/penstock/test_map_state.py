@@ -136,16 +136,9 @@ def test_renewed_keys(keys, tmp_path, capsys):
                 connect("127.0.0.1", port, files[0], role=files[1])
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["--durable", "log"], "--durable is for maps that outlive the server"),
-        (["--durable", "snapshot", "--state", "x", "--device", "rtl"], "rtl makes no snapshots"),
-    ],
-)
-def test_what_durable_is_refused_for(keys, words, problem, capsys):
-    assert run(["serve", str(keys[0]), "--keys", str(keys[1]), *words]) == 1
-    assert problem in capsys.readouterr().err
+def test_what_durable_is_refused_for(keys, capsys):
+    assert run(["serve", str(keys[0]), "--keys", str(keys[1]), "--durable", "log"]) == 1
+    assert "--durable is for maps that outlive the server" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -13,7 +13,12 @@ from penstock.models.omap.shell import STATE_PORTS, Handshake
 __all__ = ["MapHost"]
 
 #: of each run: how many frames, and what it does beside them
-_RUNS = ((3, Handshake.FILE | Handshake.TAKE), (0, Handshake.FILE | Handshake.COLLECT), (7, 0))
+_RUNS = (
+    (3, Handshake.FILE | Handshake.TAKE),
+    (0, Handshake.FILE | Handshake.COLLECT),
+    (7, 0),
+    (1, 0),
+)
 #: what is never awaited
 _ALWAYS = frozenset(
     ("pairs.valid0", *(f"Door.{name}0" for name in ("there", "live", "idle", "file_free", "drawn")))
@@ -69,6 +74,8 @@ class MapHost:
             "responses": 0x1000,
             "pages": 0x2000,
             "log": 0x3000,
+            "snapshot": 0x3800,
+            "walk": 2 * (self._count == 1),
             "welcome": 0x800,
         }
         for memory in self._memories:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, ResetInserter, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import wiring
 from harness import Bench, Defect, Proof
 from harness.small import made, others, registers_of
@@ -148,7 +148,7 @@ def commits() -> Bench:
         clears.append(stub)
         return {}
 
-    cut = ("PageOpening", "PageClosing", "PairGenerators", "Front", "Back", "Past", "Log")
+    cut = ("PageOpening", "PageClosing", "PairGenerators", "Front", "Back", "Past", "Journal")
     kinds: dict[str, Any] = {
         "hdl.omap.engine": {**dict.fromkeys(cut, anything(b)), "Clear": anything(b, clear)},
         "hdl.omap.answers": {"FrameRow": anything(b)},
@@ -163,7 +163,7 @@ def commits() -> Bench:
     fresh = Signal(init=1)
     b.d.comb += dut.start.eq(b.free("start") & fresh & ~reset)
     b.d.sync += fresh.eq(reset | (fresh & ~dut.start))
-    for name in ("handshake", "count"):
+    for name in ("handshake", "count", "walk"):
         b.d.comb += dut.registers[name].eq(b.free(name, 3))
     broken, ever = Signal(), Signal()
     b.d.sync += broken.eq(broken | (dut.active & ~dut.done & reset))
@@ -198,11 +198,11 @@ def log() -> Bench:
         part = made(dut)
     b.m.submodules.dut = ResetInserter(reset := b.free("reset"))(part)
     key, count = b.free("key"), Signal(64)
-    b.d.comb += [dut.taken.eq(b.free("taken")), dut.key.eq(key)]
-    b.d.sync += count.eq(count + dut.taken)
+    b.d.comb += [dut.taken.eq(b.free("taken")), dut.key.eq(key), dut.fresh.eq(b.free("fresh"))]
+    b.d.sync += count.eq(Mux(dut.fresh, 0, count + dut.taken))
     logged = b.past(dut.taken & ~reset)
     b.check(
-        "a record's number is how many were begun since power-up",
+        "a record's number is how many were begun since its file's key was fresh",
         ~logged | (rows[0].i.number == count),
     )
     b.cover("a record behind a reset", logged & (count > 1) & _since(b, reset))
@@ -220,11 +220,23 @@ def log_keys() -> Bench:
             b.d.comb += bits.eq(b.free("_".join(map(str, path)), min(len(bits), 64)))
     asked, drawing = dut.draw_file & dut.file_free, Signal()
     b.d.sync += drawing.eq((drawing | asked) & ~dut.drawn)
-    b.check("while there is a log no key is asked for", ~dut.logs | ~(dut.draw_file | drawing))
+    b.check(
+        "while there is a snapshot no key is asked for", ~dut.walks | ~(dut.draw_file | drawing)
+    )
+    b.check(
+        "a log's key stays until another one is fresh",
+        (dut.log_key == b.past(dut.log_key)) | b.past(dut.fresh_log),
+    )
+    operation = (dut.judging & ~dut.records) | dut.step
+    for name in ("log", "snapshot"):
+        fresh, moved = getattr(dut, f"fresh_{name}"), Signal(init=1)
+        b.d.sync += moved.eq(operation | (moved & ~fresh))
+        b.check(f"between two keys of a {name} there is an operation", ~fresh | moved)
     b.check("a log does not end", ~b.past(dut.logs) | dut.logs)
     b.check("one key is asked for at a time", ~drawing | ~dut.draw_file)
     b.check("no record is told that it was sealed", ~dut.judging | (dut.told >= Told.APPLIED.value))
     b.cover("there is a log", dut.logs)
+    b.cover("there is a second log", dut.logs & dut.fresh_log)
     return b
 
 
@@ -339,21 +351,29 @@ PROOFS = [
             ),
             Defect("hdl.omap.engine", "cleared = Signal(reset_less=True)", "cleared = Signal()"),
         ),
-        cuts=("front, back, pages, door, log, past, readers and sealers do anything",),
+        cuts=("front, back, pages, door, journal, past, readers and sealers do anything",),
     ),
     Proof(
         "hdl.omap.Log",
-        "a record's number is how many were begun since power-up, under any soft resets",
+        "a record's number is how many were begun since its file's key was fresh, under any soft resets",
         log,
-        Defect("hdl.omap.answers", "number = Signal(64, reset_less=True)", "number = Signal(64)"),
+        Defect(
+            "hdl.omap.answers",
+            "number, ends = Signal(64, reset_less=True), Signal()",
+            "number, ends = Signal(64), Signal()",
+        ),
         cuts=("sealers take a record at any time",),
     ),
     Proof(
         "hdl.omap.Past",
-        "once there is a log no other key of a file is asked for, and no text of a file counts as an answer "
-        "of a session; any files and requests",
+        "while there is a snapshot no key of a file is asked for, a log has one until the next one is fresh, "
+        "between two of a kind there is an operation, and no text of a file counts as an answer of a session; "
+        "any files and requests, whoever asks for a walk",
         log_keys,
-        Defect("hdl.omap.past", "with m.If(self.closed):", "with m.If(0):"),
+        (
+            Defect("hdl.omap.past", "moved.eq(self.serial != self.said[64:128])", "moved.eq(1)"),
+            Defect("hdl.omap.past", "self.walk & self.logs & ~self.walks", "self.walk & self.logs"),
+        ),
     ),
     Proof(
         "hdl.omap.KeySchedule",

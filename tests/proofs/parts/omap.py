@@ -82,9 +82,10 @@ GIVEN = (
         "hdl.omap.engine",
         "Front",
         ("error", "bus_error", "code"),
-        "front and back fail at equal times",
+        "front, back and walker fail at equal times",
     ),
     Given("hdl.omap.engine", "Back", ("error", "bus_error", "code"), ""),
+    Given("hdl.omap.journal", "Walker", ("error", "late"), ""),
 )
 CUTS = (
     *(cut.words for cut in GIVEN if cut.words),
@@ -95,7 +96,10 @@ CUTS = (
 
 #: registers that the host may know, and how many of their bits are free
 _PUBLIC = {
-    **dict.fromkeys(("requests", "responses", "opening", "welcome", "pages", "log"), 14),
+    **dict.fromkeys(
+        ("requests", "responses", "opening", "welcome", "pages", "log", "snapshot"), 14
+    ),
+    "walk": 2,
     "handshake": 3,
     "count": 3,
     "interval": 6,
@@ -270,7 +274,9 @@ def traffic(config: OmapConfig) -> Bench:
         "bid",
     )
     equal = [f"{host}__{name}" for host in hosts for name in (*answers, "bid")]
-    equal = [name for name in equal if not name.startswith(("m6__r", "m6__ar"))]  # it writes alone
+    equal = [
+        name for name in equal if not name.startswith(("m6__r", "m6__ar", "m7__r", "m7__ar"))
+    ]  # they write alone
     runs = iter(range(2))
     (one, first), (two, second) = two_runs(
         b, lambda: Run(config, Free(b, next(runs))), ["start", "reset", *_PUBLIC, *equal]
@@ -307,6 +313,10 @@ def _covers(b: Bench, run: Run) -> None:
     b.cover("a response is written", run.m1.wvalid & run.m1.wlast)
     b.cover("a page is written", run.m0.wvalid & run.m0.wlast)
     b.cover("a record of the log is written", run.m6.wvalid & run.m6.wlast)
+    b.cover("a record of a snapshot is written", run.m7.wvalid & run.m7.wlast)
+    step = run.engine.journal.o
+    for words, gets in (("an entry", step.p.operation.any()), ("none", ~step.p.operation.any())):
+        b.cover(f"a walk finds {words}", step.valid & step.ready & gets)
     requests = run.engine.requests
     b.cover(
         "a record of a file is applied",
@@ -327,6 +337,11 @@ _LEAKS = (
         "self.answered.eq(self.answer & last)",
         "self.answered.eq(self.answer & Mux(self.stage.op.hit, self.answer_block == 0, last))",
     ),
+    Defect(  # a walk skips empty entries
+        "hdl.omap.walker",
+        "step.eq(self.o.valid & self.o.ready)",
+        "step.eq(self.o.valid & (self.o.ready | ~self.o.p.operation.any()))",
+    ),
     Defect(  # a page is written back only if it has items
         "hdl.omap.closing",
         "writes.i.valid.eq((self.sealed & self.hosts[0]) | later)",
@@ -339,7 +354,7 @@ PROOFS = [
         "hdl.omap.engine.MapEngine",
         "two runs with equal arrivals that show equal bins are the same at the host's ports in every "
         "cycle (addresses, lengths, times, sealed data), whatever keys, values, operations, HBM's "
-        "content and times are; loads, restores, the log, refused messages and soft resets inside"
+        "content and times are; loads, restores, the log, snapshots, refused messages and soft resets inside"
         + (f"; {words}" if words else ""),
         partial(traffic, config),
         _LEAKS if config is SMALL else _LEAKS[1:2],

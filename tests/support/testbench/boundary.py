@@ -345,7 +345,7 @@ class Rig:
         if hbm:
             self.machine.reserve(0, hbm, space=1)
         places = {"requests": 0, "responses": 1 << 18, "opening": 1 << 19, "welcome": 3 << 18}
-        places |= {"log": 5 << 17} if state else {}
+        places |= {"log": 5 << 17, "snapshot": 7 << 17} if state else {}
         self.places = {name: at + place for name, place in places.items()}
 
     def run(
@@ -355,13 +355,16 @@ class Rig:
         collect: bool = False,
         interval: int = 0,
         file: bool = False,
+        walk: int = 0,
     ) -> tuple[Ended, list[bytes]]:
-        """Carry out frames; return how it ended, and the answers. `file`: they are records."""
+        """Carry out frames; return how it ended, and the answers. `file`: they are records; `walk`: buckets of a
+        snapshot."""
         for name, text in (("requests", b"".join(texts)), ("opening", opening)):
             if text:
                 self._write(self.places[name], text)
         flags = _TAKE * bool(opening) | _COLLECT * collect | _FILE * file
         given = {**self.places, "count": len(texts), "interval": interval, "handshake": flags}
+        given |= {"walk": walk} if "snapshot" in self.places else {}
         ended = self.machine.run(given, watchdog=1 << 20)
         answers = self.frames_at("responses", len(texts))
         if collect:

@@ -21,9 +21,10 @@ from penstock.models.omap.boundary import Header
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.cycles import public, run
 from penstock.models.omap.kept_device import KeptDevice
-from penstock.models.omap.session_stages import collected, fetched, filed
+from penstock.models.omap.session_stages import collected, fetched, filed, walked
 from penstock.models.omap.sessions import ROLES, digest_of_map, opening_cycles
 from penstock.models.omap.shell import STATE_PORTS, port_bytes
+from penstock.models.omap.state import HEAD
 from penstock.models.omap.traffic import bursts, page_traffic
 from penstock.models.omap.vault import Role
 from penstock.sim.machine import Hung
@@ -37,7 +38,16 @@ from .session_clients import Client
 
 __all__ = ["ROOT", "SHAPE", "Both", "compiled"]
 
-SHAPE = config(capacity=12, bins=6, hbm_bins=2, slots=8, request_openers=2, responders=2)
+SHAPE = config(
+    capacity=12,
+    bins=6,
+    hbm_bins=2,
+    slots=8,
+    buckets=2,
+    bucket_slots=8,
+    request_openers=2,
+    responders=2,
+)
 _HOST, _HBM = FixedLatency(30, 32), FixedLatency(20, 128)
 ROOT = bytes(range(32))
 _DRAW = random.Random(11)
@@ -112,6 +122,7 @@ class Both:
             "requests_at": at["requests"],
             "responses_at": at["responses"],
             "log_at": at["log"],
+            "snapshot_at": at["snapshot"],
         }
         shown = public(self.steps)
         self._traced()
@@ -163,19 +174,32 @@ class Both:
         assert ended.cycles == collected(self.frames, _HOST, self.rig.places["welcome"], ready)
         return found
 
-    def carry(self, frames):
-        """Requests; return the answers and the log's records."""
-        made = self.golden.carry(frames)
-        ended, found = self.rig.run(frames)
+    def carry(self, frames, walk=0):
+        """Requests, and buckets of a snapshot; return the answers and the log's records."""
+        made = self.walk(frames, walk)
+        return made.answers, made.log
+
+    def walk(self, frames, walk=0):
+        """The same; return all that the device gives."""
+        begins, golden = self.golden._snapshot is None, self.golden
+        left = self.config.buckets - (0 if begins else golden._walked)
+        made = golden.carry(frames, walk=walk)
+        ended, found = self.rig.run(frames, walk=walk)
         assert ended.error is None and found == made.answers
-        logs = bool(made.log)
-        assert ended.cycles == self._cycles(len(frames), log=_HOST if logs else None)
-        records = self.rig.frames_at("log", len(frames)) if logs else []
-        size = self.frames.answer_bytes
-        assert made.log == b"".join(self.frames.sealed(record, size) for record in records)
-        numbers = {Header.unpack(record).number for record in records}
-        assert len(numbers) == len(records)
-        return found, made.log
+        count, files = len(self.steps), {"log": made.log, "snapshot": made.snapshot}
+        if begins:  # the host knows the head
+            files["snapshot"] = made.snapshot[HEAD:]
+        walks = walk if golden._log is not None else 0
+        timing = {name: _HOST for name, text in files.items() if text}
+        cycles = self._cycles(count, walk=count - len(frames), **timing)
+        cycles += walked(self.config, min(walks, left), begins) if walks else 0
+        assert ended.cycles == cycles + (filed() if made.fresh else 0)
+        for name, text in files.items():
+            records = self.rig.frames_at(name, count) if text else []
+            size = self.frames.answer_bytes
+            assert text == b"".join(self.frames.sealed(record, size) for record in records)
+            assert len({Header.unpack(record).number for record in records}) == len(records)
+        return made
 
     def take(self, frames, opening=b""):
         late = self.golden._closed

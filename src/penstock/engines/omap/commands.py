@@ -91,7 +91,7 @@ def _serve(state: State, /, **values: Any) -> None:
     keys = Path(rest["keys"])
     program = _program(design, rest["device"], rest["family"], rest["state"] is not None)
     tls = _tls(rest["certificate"], rest["private_key"])
-    _check_durable(rest["durable"], rest["state"], rest["device"])
+    _check_durable(rest["durable"], rest["state"])
     try:
         device = DeviceProcess(design.plan, keys / "device.json", *program)
     except DeviceLost as problem:
@@ -106,11 +106,9 @@ def _serve(state: State, /, **values: Any) -> None:
                 _run(_served(kept, rest["host"], rest["port"], tls))
 
 
-def _check_durable(durable: str | None, folder: str | None, device: str) -> None:
+def _check_durable(durable: str | None, folder: str | None) -> None:
     if durable is not None and folder is None:
         raise _refused("--durable is for maps that outlive the server", "add --state DIR")
-    if durable == "snapshot" and device in ("rtl", "netlist"):
-        raise _refused(f"--device {device} makes no snapshots", "leave --durable out: it has a log")
 
 
 def _kept(device: DeviceProcess, known: Path, folder: str, durable: str) -> KeptMap:

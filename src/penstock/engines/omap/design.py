@@ -121,7 +121,7 @@ class MapDesign(Design):
 
     def memories(self, memory: Memory) -> Mapping[str, Memory]:
         messages = self.messages(memory)
-        timings = {"pages": self.link, "messages": messages, "log": messages}
+        timings = {"pages": self.link, **dict.fromkeys(("messages", "log", "snapshot"), messages)}
         hbm = joined(memory, self.channels)
         return {f"m{k}": timings.get(name, hbm) for k, name in enumerate(self._ports)}
 

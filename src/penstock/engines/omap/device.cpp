@@ -270,7 +270,12 @@ using Value = std::vector<u8>;
 struct Place {
     std::array<u64, 2> pair;
     bool second;
-    u64 bucket, order;
+    u64 bucket, slot;
+};
+
+struct Entry {
+    bool there = false;
+    Key128 key;
 };
 
 struct Hash {
@@ -305,9 +310,10 @@ class Device {
     u8 current[16];
     Link links[256];
     Table<Place> places;
+    std::vector<std::vector<Entry>> entries;  // by bucket, as far as slots were used
 
     Device(const Shape& shape, Key128 page, Key128 hash, Key128 pairs, u8* pages)
-        : shape(shape), page_(page), hash_(hash), pairs_(pairs), pages_(pages), buckets_(shape.buckets), loads_(shape.bins),
+        : shape(shape), page_(page), hash_(hash), pairs_(pairs), pages_(pages), entries(shape.buckets), buckets_(shape.buckets), loads_(shape.bins),
           waiting_(shape.bins), counters_(shape.bins - shape.hbm_bins), written_(shape.bins - shape.hbm_bins) {}
 
     Key128 key_at(const u8* at) const { return {word(at), shape.key > 8 ? word(at + 8) : 0}; }
@@ -336,7 +342,7 @@ class Device {
     };
     const Key128 page_, hash_, pairs_;
     u8* const pages_;
-    u64 number_ = 0, orders_ = 0;
+    u64 number_ = 0;
     bool stopped_ = false;
     std::vector<u64> buckets_, loads_;
     std::vector<std::vector<Key128>> waiting_;
@@ -362,6 +368,17 @@ class Device {
         const u64 half = shape.buckets / 2, hashed = siphash(hash_, key, shape.key);
         const u64 first = hashed & (half - 1), second = half | (hashed >> 32 & (half - 1));
         return buckets_[second] < buckets_[first] ? second : first;
+    }
+
+    // The first empty slot of a bucket takes a key.
+    u64 entered(u64 bucket, const Key128& key) {
+        std::vector<Entry>& held = entries[bucket];
+        u64 slot = 0;
+        while (slot < held.size() && held[slot].there) slot++;
+        if (slot == held.size()) held.emplace_back();
+        held[slot] = {true, key};
+        buckets_[bucket]++;
+        return slot;
     }
 
     bool opened(Opened& made) const {
@@ -439,18 +456,18 @@ class Device {
         }
         const bool kept = inserts || (there && operation != DELETE);
         if (kept) {
-            const u64 order = there ? found->second.order : orders_++;
             const bool second = loads_[fresh[1]] < loads_[fresh[0]];
             const u64 bin = fresh[second];
             if (bin >= shape.hbm_bins && loads_[bin] >= shape.slots) return PAGE_FULL;
             if (framed_.size() >= shape.frames - 1) return FRAMES;
             if (bin >= shape.hbm_bins) waiting_[bin].push_back(key);
-            if (inserts) buckets_[bucket]++;
+            const u64 slot = there ? found->second.slot : entered(bucket, key);
             loads_[bin]++;
             framed_[key] = operation == PUT ? Value(value, value + shape.value) : old;
-            places[key] = {fresh, second, bucket, order};
+            places[key] = {fresh, second, bucket, slot};
         } else if (there) {
             buckets_[bucket]--;
+            entries[bucket][found->second.slot].there = false;
             places.erase(found);
         }
         if (forged) return PAGE_TAG;
@@ -609,13 +626,13 @@ u64 device_run(Device* device, const u8* frames, u64 count, u64 serial, u64 sinc
     return error;
 }
 
-// All keys, in the order in which they came; returns how many.
-u64 device_keys(const Device* device, u8* out) {
-    std::vector<std::pair<u64, Key128>> found;
-    for (const auto& [key, place] : device->places) found.push_back({place.order, key});
-    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (const auto& [order, key] : found) device->key_to(out, key), out += device->shape.key;
-    return found.size();
+// A bucket's slots, each as whether it has a key, and the key.
+void device_bucket(const Device* device, u64 bucket, u8* out) {
+    const u64 size = 1 + device->shape.key;
+    for (const Entry& entry : device->entries[bucket]) {
+        out[0] = entry.there;
+        device->key_to(out + 1, entry.key), out += size;
+    }
 }
 
 }  // extern "C"

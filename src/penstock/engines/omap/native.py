@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -59,7 +59,7 @@ def _library() -> ctypes.CDLL:
         ("record", None, (at, number, at, at)),
         ("step", number, (at, number, at, at, at)),
         ("run", number, (at, at, number, number, number, at, at, at, at)),
-        ("keys", number, (at, at)),
+        ("bucket", None, (at, number, at)),
     ):
         function = getattr(loaded, f"device_{name}")
         function.restype, function.argtypes = result, takes
@@ -97,14 +97,13 @@ class _Map:
     def map(self) -> _Map:
         return self
 
-    def places(self) -> Iterator[tuple[int, None]]:
-        """Yield the keys of all items, in the order in which they came."""
-        size = self.config.key_bytes
-        out = ctypes.create_string_buffer(max(self.config.capacity * size, 1))
-        count = self._library.device_keys(self.at, out)
-        told = out.raw[: count * size]
-        for k in range(0, len(told), size):
-            yield int.from_bytes(told[k : k + size], "little"), None
+    def bucket(self, number: int) -> list[int | None]:
+        """Return the keys of a bucket's entries, slot by slot."""
+        size, slots = 1 + self.config.key_bytes, self.config.bucket_slots
+        out = ctypes.create_string_buffer(slots * size)
+        self._library.device_bucket(self.at, number, out)
+        entries = [out.raw[k * size :][:size] for k in range(slots)]
+        return [int.from_bytes(text[1:], "little") if text[0] else None for text in entries]
 
     def step(self, request: Request) -> _Step:
         """Carry out one request. Raises Stopped."""
@@ -174,8 +173,8 @@ class NativeKept(KeptDevice):
     def _writer(self, head: Head) -> Writer:
         return _File(self, head, file_key(self._keys, head))
 
-    def _ended(self, log: Writer, snapshot: Writer) -> bytes:
-        told = super()._ended(log, snapshot)
+    def _ended(self) -> bytes:
+        told = super()._ended()
         self.library.device_file(self.at, Kind.SNAPSHOT, None)
         return told
 
