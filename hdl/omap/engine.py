@@ -242,7 +242,7 @@ class MapEngine(wiring.Component):
         busy = Cat(clear.busy for clear in clears).any()
         m.d.comb += [
             go.eq(Mux(self.start, cleared, waiting & ~busy & door.there) & settled),
-            prepared.eq(Mux(walks, self.journal.ready, go) if self.state else go),
+            prepared.eq(Mux(walks, self.journal.ready & cleared, go) if self.state else go),
             frames.take.eq(prepared & take),
             self.begin.eq((prepared & ~take) | self.opened),
         ]

@@ -227,11 +227,13 @@ def log_keys() -> Bench:
         "a log's key stays until another one is fresh",
         (dut.log_key == b.past(dut.log_key)) | b.past(dut.fresh_log),
     )
-    operation = (dut.judging & ~dut.records) | dut.step
-    for name in ("log", "snapshot"):
-        fresh, moved = getattr(dut, f"fresh_{name}"), Signal(init=1)
-        b.d.sync += moved.eq(operation | (moved & ~fresh))
-        b.check(f"between two keys of a {name} there is an operation", ~fresh | moved)
+    # a file's serial is that of the cycle before its key is asked for
+    operation = b.past((dut.judging & ~dut.records) | dut.step)
+    begins = dut.draw_file & b.past(dut.settled) & dut.closed
+    for kind, name in enumerate(("log", "snapshot")):
+        own, moved = begins & (dut.file[320] == kind), Signal(init=1, name=f"moved_{name}")
+        b.d.sync += moved.eq(operation | (moved & ~own))
+        b.check(f"between two keys of a {name} there is an operation", ~own | moved)
     b.check("a log does not end", ~b.past(dut.logs) | dut.logs)
     b.check("one key is asked for at a time", ~drawing | ~dut.draw_file)
     b.check("no record is told that it was sealed", ~dut.judging | (dut.told >= Told.APPLIED.value))
