@@ -190,7 +190,8 @@ class MapEngine(wiring.Component):
     def _journal(self, m, past):
         """The journal to keys and operations, and who has the front."""
         m.submodules.journal = journal = self.journal = Journal(self.config)
-        registers, back, front, head = self.registers, self.back, self.front, self.requests.head
+        registers, head = self.registers, self.requests.head
+        back, front = self.back, self.front
         m.d.comb += [
             journal.start.eq(self.begin),
             journal.count.eq(registers.count),

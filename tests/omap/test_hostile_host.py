@@ -145,7 +145,11 @@ _BROKEN = {
         )
     ],
     "a log's numbers, behind a reset": [
-        Defect("hdl.omap.answers", "number = Signal(64, reset_less=True)", "number = Signal(64)")
+        Defect(
+            "hdl.omap.answers",
+            "number, ends = Signal(64, reset_less=True), Signal()",
+            "number, ends = Signal(64), Signal()",
+        )
     ],
 }
 

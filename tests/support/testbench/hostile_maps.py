@@ -176,7 +176,7 @@ class Hostile:
 
     def _run(self, which, frames, opening, collect):
         both = self.devices[which]
-        both.move(self.draw.sample(range(5), 5), [self.draw.randrange(8) for _ in range(5)])
+        both.move(self.draw.sample(range(6), 6), [self.draw.randrange(8) for _ in range(6)])
         if opening:
             return [both.shake(opening)]
         answers, log = both.carry(frames)
