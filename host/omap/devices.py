@@ -89,7 +89,7 @@ class _Steps(NamedTuple):
     """A snapshot's part of a run: buckets, operations, and whether the last one ends it."""
 
     buckets: int
-    count: int
+    operations: int
     ends: bool
 
 
@@ -151,7 +151,7 @@ class MachineDevice(Closing):
             self._start(some, opening, shakes if last else Handshake(0), steps.buckets)
             answers += self._read_frames("responses", len(some))
             if self._head is not None:
-                self._keep(made, len(some) + steps.count, steps.ends)
+                self._keep(made, len(some) + steps.operations, steps.ends)
         if opening:
             answers.append(self._read("welcome", self._welcome_bytes))
         return Carried(answers, made.log, made.snapshot, made.fresh)

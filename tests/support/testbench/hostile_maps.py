@@ -176,7 +176,8 @@ class Hostile:
 
     def _run(self, which, frames, opening, collect):
         both = self.devices[which]
-        both.move(self.draw.sample(range(6), 6), [self.draw.randrange(8) for _ in range(6)])
+        order, pages = self.draw.sample(range(5), 5), [self.draw.randrange(8) for _ in range(5)]
+        both.move([*order, 5], [*pages, 0])  # a snapshot's place stays
         if opening:
             return [both.shake(opening)]
         answers, log = both.carry(frames)
