@@ -38,7 +38,10 @@ def lint(folder: Path, top: str, *files: str) -> str:
         "--top-module",
         top,
     ]
-    return "\n".join(re.findall("^%.*", ran(*command, *files, folder=folder).stderr, re.MULTILINE))
+    done = ran(*command, *files, folder=folder)
+    said = re.findall("^%.*", done.stderr, re.MULTILINE)
+    assert said or not done.returncode, done.stderr
+    return "\n".join(said)
 
 
 def flipped(folder: Path) -> None:
