@@ -16,8 +16,8 @@ __all__ = ["MapHost"]
 _RUNS = (
     (3, Handshake.FILE | Handshake.TAKE),
     (0, Handshake.FILE | Handshake.COLLECT),
-    (7, 0),
     (1, 0),
+    (7, 0),
 )
 #: what is never awaited
 _ALWAYS = frozenset(

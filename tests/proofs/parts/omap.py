@@ -360,7 +360,7 @@ PROOFS = [
         _LEAKS if config is SMALL else _LEAKS[1:2],
         cuts=CUTS,
         player=MapHost,
-        search=700,
+        search=1100,
         seconds=900,
         long="five minutes",
     )
