@@ -117,7 +117,7 @@ class _Conductor:
     ):
         self.plan, self.loaders = plan, loaders
         self.waits = waits or Waits([])
-        self.same = not any(self.waits.total)  # batches may take alike
+        self.same = len({*self.waits.total}) <= 1  # batches may take alike
         self.before, self.last = 0, 0  # batches of the epochs before; which one of its epoch closed
         self.leaps = all(loader.source.shift_invariant for loader in loaders)
         self.free = free  # earliest cycle of the next event
@@ -261,7 +261,7 @@ class _Conductor:
 
     def _close(self, cycle: int, groups: int) -> None:
         self.last = self.counts["batches"] - self.before
-        late = 0 if self.same else self.waits.total[self.last]
+        late = self.waits.total[self.last] if self.waits.total else 0
         self.batch = cycle + (groups - 1) * self.plan.schedule.change + late
         self.batch_groups, self.first = 0, True
         self.counts["batches"] += 1

@@ -76,6 +76,12 @@ class Waits:
     last: int = 0
     steps: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
+    def alike(self, batches: int) -> Waits:
+        """Return those of so many batches, each of which waits as long as these do on average. Models lie on the chip."""
+        own = len(self.total)
+        each = -(-sum(self.total) // own)
+        return Waits([each] * batches, self.chain * (batches // own), self.last)
+
     def taken(self, batch: int, cycle: int) -> int:
         """Return which beat is taken so many cycles behind a batch's close: when it were taken if nothing waited; −1 for none."""
         late = 0

@@ -12,6 +12,7 @@ from amaranth.hdl import Module
 
 import penstock as ps
 from penstock.dsl.core.load import from_text
+from penstock.engines.base import Given
 from penstock.hdl.rows.pending import Pending
 from testbench.kernels.by_index import (
     FIELDS,
@@ -351,6 +352,20 @@ def test_a_batch_that_comes_before_a_change_is_written(tmp_path: Path) -> None:
         f"{LRMF}  batch 4\n", table, {"m": 1, "n": 1, "k": 4}, "fixed:8,8", tmp_path, "pysim"
     )
     _wrong(design, table, batch=design.compiled.plan.schedule.batch - 1)
+
+
+def test_waits_of_many_drawn_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the first ones, on average: what all of them take is near, and no less than the bound."""
+    (tmp_path / "k.psk").write_text(LRMF + "  batch 16\n")
+    design = ps.compile(tmp_path / "k.psk", "u55c", dims={"m": 50, "n": 40, "k": 4})
+    assert design.compiled.plan.schedule.by_row
+    found = []
+    for most in (1 << 20, 1000):
+        monkeypatch.setattr("penstock.engines.analytics.workload.DRAWN", most)
+        run = design.compiled.workload(Given(rows=5000)).model(design.compiled.memory)
+        assert run.counters["row_waits.changes"] > 0 and run.bound.cycles <= run.total
+        found.append(run.total)
+    assert abs(found[1] / found[0] - 1) < 0.03  # a cycle a batch, and what is drawn
 
 
 def test_dates_are_integers(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Assumption", "Scored", "Training"]
 
+#: tuples whose indices are drawn, at most, of models on the chip: others' changes wait as theirs do
+DRAWN = 1 << 18
 #: the widest bus there is, in bytes
 _BUS = 128
 
@@ -130,7 +132,9 @@ def _cycles(
     epochs: int,
     rows: int,
     tuples: Codes | None = None,
+    drawn_for: int = 0,
 ) -> Cycles:
+    """Return what a run takes; `drawn_for`: how many tuples there are, where `tuples` are drawn for all of these."""
     plan = design.plan
     places = _Places.of_run(design, pages, rows)
     by_rows = late = None
@@ -138,6 +142,7 @@ def _cycles(
         by_rows = RowsAsked(rows_in_memory(plan, tuples), places.tables)
     if tuples is not None and plan.schedule.by_row:
         late = waits(plan, tuples)
+        late = late.alike(-(-drawn_for // plan.merge_count)) if drawn_for else late
     taken = model_cycles(
         plan,
         costs,
@@ -190,8 +195,11 @@ class Assumption(AssumedRows):
     def model(self, memory: Memory) -> Cycles:
         plan = self.design.plan
         costs, rows = self.table.costs(plan.port, plan.walk), self.table.rows
-        tuples = drawn(plan, rows) if plan.indices else None
-        return _cycles(self.design, costs, self.table.pages, memory, plan.epochs, rows, tuples)
+        batch = max(plan.merge_count, 1)
+        many = rows if plan.tables or rows <= DRAWN else DRAWN // batch * batch
+        tuples = drawn(plan, many) if plan.indices else None
+        run = self.table.pages, memory, plan.epochs, rows, tuples, rows if many < rows else 0
+        return _cycles(self.design, costs, *run)
 
     def memory_bytes(self) -> int:
         return _Places.of_run(self.design, self.table.pages, self.table.rows).size
