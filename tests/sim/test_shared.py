@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from penstock.sim.native.shared import LARGE, shared_modules
-from penstock.sim.native.toolchain import verilator_root
+from penstock.sim.native.toolchain import _verilate, verilator_root
 
 OPTIONS = ("--cc", "--top-module", "penstock", "--no-timing", "-Wno-fatal", "--x-assign", "fast")
 
@@ -52,3 +52,17 @@ def test_places_share_code(tmp_path):
 def test_others_are_as_they_are(places, lines):
     source = design(places, lines)
     assert shared_modules(source) == (source, [])
+
+
+def test_what_only_looks_like_a_loop(tmp_path):
+    """Graphs break it, so that such a design has them."""
+    source, last = design(8, LARGE + 10).rsplit("  always @(posedge clk) y <= ", 1)
+    source += "  wire [1:0] w;\n  assign w = {w[0], b};\n  always @(posedge clk) y <= w ^ " + last
+    source, options = shared_modules(source)
+    options = [*options, "-Wwarn-UNOPTFLAT", "-Werror-UNOPTFLAT"]
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        size(tmp_path / "alone", source, options)
+    assert b"UNOPTFLAT" in caught.value.stderr
+    (tmp_path / "design.v").write_text(source)
+    _verilate([*OPTIONS, *options], tmp_path)
+    assert [*tmp_path.glob("model/*.cpp")]
