@@ -390,6 +390,7 @@ def _verilate(options: Sequence[str], folder: Path) -> None:
     except BuildError as problem:
         if NO_GRAPHS not in options or "UNOPTFLAT" not in str(problem):
             raise
+        shutil.rmtree(folder / "model", ignore_errors=True)
         _verilate([option for option in options if option != NO_GRAPHS], folder)
 
 
