@@ -102,8 +102,9 @@ def bags(rng: np.random.Generator) -> str:
                 one = str(rng.choice(made)).format(table)
                 text = text.replace(f"  {table}[{bag}]", f"  {table}[{one}]")
     for plain, made_of in (("x", "number(a - 3)"), ("0.5", "sum(where(c < d, number(c), 0.5))")):
-        if rng.random() < 0.5:
-            text = text.replace(f"= {plain}\n", f"= {made_of}\n")
+        for sign in ("+", "-"):
+            if rng.random() < 0.5:
+                text = text.replace(f"{sign}= {plain}\n", f"{sign}= {made_of}\n")
     return text
 
 
