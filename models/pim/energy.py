@@ -15,11 +15,8 @@ __all__ = ["ACCESS", "picojoules"]
 
 #: pJ of a column that a unit reads or writes
 ACCESS = 478.72
-_ACCESSES = {
-    "update": 2,
-    "score": 1,
-    "attend": 1,
-}  # of each column of a bank, by what its round does
+#: of each column of a bank, by what its round does
+_ACCESSES = {"update": 2, "score": 1, "attend": 1}
 _MOVED = ("REG_WRITE", "RESULT_READ", "READ", "WRITE", "TOTAL")
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from penstock.models.memory.dram import Timing, preset
 from penstock.models.memory.dram.energy import per_bit
 from penstock.models.pim.config import COLUMNS
+from penstock.models.pim.energy import ACCESS
 
 from .assumptions import Assumptions, Refresh
 from .gpu import Energy
@@ -24,7 +25,7 @@ __all__ = ["PimMemory"]
 _PSEUDO_CHANNELS = 2
 _HBM = per_bit(preset("pimba"))
 #: picojoules of a row's activation, of a column read or written over the interface, of a COMP
-_ACTIVATE, _TRANSFER, _COMPUTE = _HBM["ACT"], _HBM["RD"], 478.72
+_ACTIVATE, _TRANSFER, _COMPUTE = _HBM["ACT"], _HBM["RD"], ACCESS
 
 
 @dataclass(frozen=True)
