@@ -1,11 +1,61 @@
 """What a Strider delivers, straight from the bytes of the page and the schema: its specification.
 
-Order of checks, first one that applies (`docs/explanation/striders.md` has the same as a table):
+Offsets and lengths are checked before they are used, in this order; the first check that fails names the error.
 
-* page: new page → no tuples; PAGE_VERSION; PAGE_BOUNDS
-* each line pointer in order: LINE_FLAGS, LINE_BOUNDS; then its tuple: TUPLE_VISIBILITY or left out; TUPLE_NATTS; TUPLE_HEADER
-* each attribute in order up to the last used one: TUPLE_NULL or the tuple is left out; TUPLE_LENGTH, TUPLE_EXTERNAL, ARRAY_SHAPE
-* the values of the whole tuple (`judge`): left out, or VALUE_OVERFLOW, VALUE_NAN
+**Page.** `pd_upper = 0`: a new page, no tuples. `pd_pagesize_version` ≠ page size + 4: PAGE_VERSION. Not 24 ≤ `pd_lower` ≤ `pd_upper`
+≤ `pd_special` ≤ page size, or `pd_lower` no multiple of 4, or `pd_special` none of 8: PAGE_BOUNDS. Checksums are the host's business.
+
+**Line pointers**, all of them, 1 … (`pd_lower` − 24) / 4.
+
+| flags | is | error |
+| --- | --- | --- |
+| UNUSED | passed over | LINE_FLAGS if its length is not 0 |
+| REDIRECT | passed over: its target comes at its own place | LINE_FLAGS if its length is not 0 or its target is no line pointer of the page |
+| DEAD | passed over, with or without storage | |
+| NORMAL | a tuple | LINE_BOUNDS unless offset is a multiple of 8, ≥ `pd_upper`, offset + length ≤ `pd_special`, length ≥ 24 |
+
+**Visibility**, from the page alone. With the policy `all`, or on a page flagged ALL_VISIBLE, every NORMAL tuple is visible. Else, by `t_infomask`:
+
+| first that applies | the tuple is |
+| --- | --- |
+| a MOVED bit, or neither XMIN hint | TUPLE_VISIBILITY |
+| XMIN_INVALID alone (aborted) | left out |
+| XMAX_INVALID, XMAX_LOCK_ONLY, or EXCL_LOCK without KEYSHR_LOCK and IS_MULTI (locked, the old way) | visible |
+| XMAX_IS_MULTI, or XMAX without a hint | TUPLE_VISIBILITY |
+| XMAX_COMMITTED (deleted) | left out |
+
+XMIN_COMMITTED counts as visible: a Strider has no snapshot. Whoever ships pages with younger transactions must freeze them, clear them or
+fall back, as the reader of servers does.
+
+**Tuple header** of a visible tuple: `natts` > columns of the schema: TUPLE_NATTS. `t_hoff` no multiple of 8, less than 23 + bitmap, or more
+than the length: TUPLE_HEADER.
+
+**Attributes**, in order, up to the last used one; what comes after it is not looked at.
+
+| attribute | used | not used |
+| --- | --- | --- |
+| past `natts`, the schema has a missing value | that value, converted when the program was made | no check |
+| past `natts` without one, or NULL | TUPLE_NULL; with `on_null = "skip"` the tuple is left out | no check |
+| bool int2 int4 int8 float4 float8 | aligned, converted; TUPLE_LENGTH past the tuple's end | the same check |
+| float4[] float8[] | as below | stepped over like text |
+| text | not possible | stepped over, as below |
+
+An array has one dimension, no NULL bitmap, the right element type, the expected length, lower bound 1, and a varlena length that fits exactly,
+else ARRAY_SHAPE. Headers have 1 or 4 bytes. One that is compressed or out of line is TUPLE_EXTERNAL. Text is stepped over with headers of
+1 and 4 bytes, compressed or on disk; other external kinds are TUPLE_EXTERNAL. What leaves the tuple is TUPLE_LENGTH.
+
+**Values** of a tuple, when all of it was read (`judge`): a value that the number format does not hold is VALUE_OVERFLOW or VALUE_NAN, unless
+the policy of the walk goes on; with `on_nan = "skip"` a tuple with a NaN is left out, whatever else it holds. The first in the order of
+delivery is reported, by its flat position.
+
+**Integers** that name rows of a model are delivered as they are, dates as days since 2000-01-01, to the flat positions that the layout lists
+with how far each counts. One that is negative or counts too far is VALUE_INDEX, in the same order; no policy goes on.
+
+Padding: a byte other than 0 where an unaligned value might start is a 1-byte header if it is odd, else an error (ARRAY_SHAPE, or TUPLE_LENGTH
+where the value is stepped over).
+
+An error is reported after all tuples before it in row order were delivered, with the page's block number and the line pointer (0: page).
+Lanes that no source fills hold 0 (until a port runs a program with another layout).
 """
 
 from __future__ import annotations
