@@ -239,6 +239,24 @@ def test_pages_are_quick_to_read(path: Path) -> None:
     assert lines == []
 
 
+@pytest.mark.parametrize(
+    "path",
+    [path for path in DOCUMENTS if path.is_relative_to(ROOT / "docs")],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_blocks_begin_behind_a_blank_line(path: Path) -> None:
+    """Headings, tables and lists, else the site shows them as text of the paragraph before."""
+    lines = _prose(path.read_text(encoding="utf-8")).splitlines()
+    joined = [
+        line
+        for before, line in zip(["", *lines], lines, strict=False)
+        if (line.startswith("#") and before.strip())
+        or (line.startswith("|") and before.strip() and not before.startswith(("|", "<!--")))
+        or (line.startswith("* ") and before.strip() and not before.startswith(("* ", "  ")))
+    ]
+    assert joined == []
+
+
 def test_sources_name_pages_that_exist() -> None:
     """Every `docs/….md` in a comment, docstring or message."""
     missing = []
