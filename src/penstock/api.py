@@ -109,4 +109,5 @@ def compile(
     given = Given(None, table, format=format, memory=memory, options=options)
     data = None if table is None else engine.open(table, engine.reads(kernel, given))
     design = feasible(engine, kernel, part, replace(given, data=data))
-    return replace(design, source=kernel.source or "")
+    warned = tuple(dict.fromkeys(engine.warnings(kernel)))
+    return replace(design, source=kernel.source or "", warned=warned)

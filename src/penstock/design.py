@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import api, hooks
+from penstock.dsl.core.diagnostics import render
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.engines import base
+from penstock.errors import RunWarning
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Format
 from penstock.models.resources import Resources
@@ -191,8 +193,8 @@ def compile(
     engine's own, such as `metas`, `init`, `epochs` and `choices` of kernels that learn from a table.
 
     Raises KernelError for whatever is wrong with kernel or options, SourceError for the table,
-    OptionError for options that the kernel's engine does not have. Numbers that the format cannot
-    hold are among the kernel's warnings.
+    OptionError for options that the kernel's engine does not have. Warns of what is doubtful, such as
+    numbers that the format cannot hold or a part that is nearly full (RunWarning, with the diagnostic).
     """
     made = api.compile(
         kernel,
@@ -205,4 +207,6 @@ def compile(
         memory=memory,
         **options,
     )
+    for found in made.warned:
+        warnings.warn(render(found, made.source), RunWarning, stacklevel=2)
     return Design(made)

@@ -23,7 +23,7 @@ __all__ = [
 
 
 class RunWarning(UserWarning):
-    """What a user should know of a run that goes on."""
+    """What a user should know of a design or a run that goes on."""
 
 
 class Conflict(click.UsageError):

@@ -11,6 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.dsl.core.diagnostics import KernelError
+from penstock.errors import RunWarning
 from penstock.host.sources import SourceError
 from penstock.models.memory import FixedLatency
 
@@ -74,6 +75,17 @@ def test_what_the_command_line_refuses(kernel: str, options: dict[str, Any], sai
         ps.compile(given, **options)
     assert caught.value.diagnostic.code == "E609"
     assert caught.value.diagnostic.message.startswith(said)
+
+
+def test_what_is_doubtful_is_warned_of(design: ps.Design) -> None:
+    """As the command line prints it, at the line that compiles; what another compilation found is not said again."""
+    with pytest.warns(RunWarning) as found:
+        ps.compile("k.py", dims={"d": 3}, metas={"rate": 0.001}, format="fixed:8,8")
+    assert {one.filename for one in found} == {__file__}
+    assert len([one for one in found if "the meta rate, 0.001, is too small" in str(one.message)]) == 1
+    with pytest.warns(RunWarning) as found:
+        ps.compile("k.py", dims={"d": 3}, metas={"rate": 0.001})
+    assert not any("too small" in str(one.message) for one in found)
 
 
 def test_model_counts_the_epochs_that_golden_needs(design: ps.Design) -> None:

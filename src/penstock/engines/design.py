@@ -51,6 +51,8 @@ class Design(hooks.Shown, ABC):
     memory: Memory
     source: str = field(default="", repr=False, compare=False, kw_only=True)
     given_verilog: str | None = field(default=None, repr=False, compare=False, kw_only=True)
+    #: what compiling it has found doubtful
+    warned: Sequence[Diagnostic] = field(default=(), repr=False, compare=False, kw_only=True)
     #: why golden results are all that there is of it, None where hardware can be made
     refused: Diagnostic | None = field(default=None, repr=False, compare=False, kw_only=True)
     #: in words what hardware there is instead; it takes seconds to find
