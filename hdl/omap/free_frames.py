@@ -1,6 +1,6 @@
 """Frames of HBM that hold no item."""
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,50 +9,64 @@ from ...models.omap.front_schedule import FrontSchedule
 __all__ = ["FreeFrames"]
 
 
-class _Ring(wiring.Component):
-    """Frames in the order in which they were freed. `frame`: the oldest one, if `some`; it goes with
-    `take`, in a cycle that is at least two behind the last `put`."""
+class _Packer(wiring.Component):
+    """Gathers numbers into words of `packed`.
 
-    def __init__(self, config):
-        self.config = config
-        bits = config.frame_bits
+    Members
+    -------
+    there : In, freed : In
+        Numbers that are added, any of them.
+    word : Out, full : Out(1)
+        They fill a word: it leaves.
+    some : Out(1), last : Out, take : In(1)
+        The number that came last and is in no word yet; it goes with `take`, in a cycle without others.
+    """
+
+    def __init__(self, bits, lanes, packed):
+        self.bits, self.lanes, self.packed = bits, lanes, packed
         super().__init__(
             {
-                "frame": Out(bits),
-                "level": Out(range(config.frames + 1)),
+                "there": In(lanes),
+                "freed": In(data.ArrayLayout(bits, lanes)),
+                "word": Out(bits * packed),
+                "full": Out(1),
+                "some": Out(1),
+                "last": Out(bits),
                 "take": In(1),
-                "put": In(1),
-                "freed": In(bits),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        config = self.config
-        m.submodules.storage = storage = memory.Memory(
-            shape=config.frame_bits, depth=config.frames, init=[]
-        )
-        get, put = storage.read_port(), storage.write_port()
-        head = Signal(range(config.frames), reset_less=True)
-        tail = Signal(range(config.frames), reset_less=True)
-        level = Signal(range(config.frames + 1), reset_less=True)
+        bits, packed, lanes = self.bits, self.packed, self.lanes
+        held = Signal(data.ArrayLayout(bits, max(packed - 1, 1)), reset_less=True)
+        count = Signal(range(packed), reset_less=True)
+        following = Signal(data.ArrayLayout(bits, packed + lanes - 1))
+        for k in range(packed - 1):
+            m.d.comb += following[k].eq(held[k])
+        at = count
+        for k in range(lanes):
+            for place in range(packed + lanes - 1):
+                with m.If(self.there[k] & (at == place)):
+                    m.d.comb += following[place].eq(self.freed[k])
+            at = (at + self.there[k])[: (packed + lanes - 1).bit_length()]
+        words = following.as_value()
         m.d.comb += [
-            self.level.eq(level),
-            get.addr.eq(head),
-            self.frame.eq(get.data),
-            put.addr.eq(tail),
-            put.data.eq(self.freed),
-            put.en.eq(self.put),
+            self.full.eq(at >= packed),
+            self.word.eq(words),
+            self.some.eq(count != 0),
+            self.last.eq(Array(held[k] for k in range(max(packed - 1, 1)))[count - 1]),
         ]
-        m.d.sync += level.eq(level + self.put - self.take)
-        for pointer, moves in ((head, self.take), (tail, self.put)):
-            with m.If(moves):
-                m.d.sync += pointer.eq(Mux(pointer == config.frames - 1, 0, pointer + 1))
+        m.d.sync += [
+            held.eq(Mux(self.full, words[bits * packed :], words)),
+            count.eq(at - Mux(self.full, packed, 0) - self.take),
+        ]
         return m
 
 
 class FreeFrames(wiring.Component):
-    """Rings of frames that were used before; where all are empty, those that never were.
+    """A ring of words of `packed` frames that were used before, and what fills no word yet. Where there are
+    none, frames that never were used.
 
     Members
     -------
@@ -60,16 +74,15 @@ class FreeFrames(wiring.Component):
         The next free frame.
     settle : In(1)
         An operation is settled: it takes `frame` if `take` is high, and frees those `freed` that are
-        `there`, one a ring and cycle from the next cycle on. The next one may settle two cycles after
-        the last of them.
+        `there`, at most `FrontSchedule.freed` a cycle from the next cycle on. The next one may settle two
+        cycles after the last of them.
     full : Out(1)
         High for one cycle when more frames are in use than there may be.
     """
 
     def __init__(self, config):
-        self.config = config
+        self.config, self.schedule = config, FrontSchedule.of(config)
         self.count = 2 * config.slots + 1
-        self.rings = FrontSchedule.of(config).rings
         super().__init__(
             {
                 "frame": Out(config.frame_bits),
@@ -83,32 +96,22 @@ class FreeFrames(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, bits, count = self.config, self.config.frame_bits, self.rings
-        steps = -(-self.count // count)
-        rings = [_Ring(config) for _ in range(count)]
-        unused = Signal(range(config.frames + 1), reset_less=True)  # the first that never was used
-        there = Signal(self.count)
+        config, bits, lanes = self.config, self.config.frame_bits, self.schedule.freed
+        steps = -(-self.count // lanes)
+        m.submodules.packer = packer = _Packer(bits, lanes, self.schedule.packed)
+        there = Signal(self.count, reset_less=True)
         frames = Signal(bits * self.count, reset_less=True)
         left = Signal(range(steps + 2))
-        taken, some, ring = Signal(), Signal(), Signal(range(max(count, 2)))
-        for k, each in reversed(list(enumerate(rings))):
-            m.submodules[f"ring{k}"] = each
-            with m.If(each.level != 0):
-                m.d.comb += [some.eq(1), ring.eq(k)]
-        for k, each in enumerate(rings):
-            m.d.comb += [
-                each.take.eq(taken & some & (ring == k)),
-                each.put.eq(there[k]),
-                each.freed.eq(frames.word_select(k, bits)),
-            ]
-        free = sum((each.level for each in rings), Const(0, 1))
+        taken = Signal()
+        used = Signal(range(config.frames + 2), reset_less=True)
         m.d.comb += [
-            self.frame.eq(Mux(some, Array(each.frame for each in rings)[ring], unused)),
             taken.eq(self.settle & self.take),
-            self.full.eq((left == 1) & (unused - free > config.frames - 1)),
+            packer.there.eq(there),
+            packer.freed.eq(frames),
+            self.full.eq((left == 1) & (used > config.frames - 1)),
         ]
-        with m.If(taken & ~some):
-            m.d.sync += unused.eq(unused + 1)
+        m.d.sync += used.eq(used + taken - sum(there[k] for k in range(lanes)))
+        self._next(m, packer, taken)
         with m.If(self.settle):
             m.d.sync += [
                 there.eq(self.there),
@@ -116,7 +119,38 @@ class FreeFrames(wiring.Component):
                 left.eq(steps + 1),
             ]
         with m.Else():
-            m.d.sync += [there.eq(there >> count), frames.eq(frames >> (bits * count))]
+            m.d.sync += [there.eq(there >> lanes), frames.eq(frames >> (bits * lanes))]
             with m.If(left != 0):
                 m.d.sync += left.eq(left - 1)
         return m
+
+    def _next(self, m, packer, taken):
+        """The ring, whose oldest word is at hand; then what the packer holds, then the first frame that
+        never was used."""
+        config, bits, packed = self.config, self.config.frame_bits, self.schedule.packed
+        depth = self.schedule.words
+        m.submodules.ring = ring = memory.Memory(shape=bits * packed, depth=depth, init=[])
+        get, put = ring.read_port(), ring.write_port()
+        unused = Signal(range(config.frames + 1), reset_less=True)
+        words = Signal(range(depth + 1), reset_less=True)
+        place = Signal(range(packed), reset_less=True)  # of the word at hand
+        some, gone = Signal(), Signal()
+        at_hand = Array(get.data.word_select(k, bits) for k in range(packed))
+        m.d.comb += [
+            some.eq(words != 0),
+            gone.eq(taken & some & (place == packed - 1)),
+            self.frame.eq(Mux(some, at_hand[place], Mux(packer.some, packer.last, unused))),
+            packer.take.eq(taken & ~some & packer.some),
+            put.data.eq(packer.word),
+            put.en.eq(packer.full),
+        ]
+        for name, port, moves in (("head", get, gone), ("tail", put, packer.full)):
+            at = Signal(range(depth), name=name, reset_less=True)
+            m.d.comb += port.addr.eq(at)
+            with m.If(moves):
+                m.d.sync += at.eq(Mux(at == depth - 1, 0, at + 1))
+        m.d.sync += words.eq(words + packer.full - gone)
+        with m.If(taken & some):
+            m.d.sync += place.eq(Mux(gone, 0, place + 1))
+        with m.If(taken & ~some & ~packer.some):
+            m.d.sync += unused.eq(unused + 1)

@@ -15,8 +15,10 @@ __all__ = ["LEAST", "FrontSchedule"]
 
 #: from a command to its first word, beside HBM's own latency: two queues and the address
 _WORD = 3
-#: frames that are freed a cycle, at most
-_RINGS = 4
+#: frames that are freed a cycle, and those of a word of the free list, at most
+_FREED = 4
+#: bits of a word of UltraRAM
+_WORD_BITS = 72
 #: from an operation to the next one, whatever the configuration: the records of one beat each
 LEAST = 7
 #: from a write's command to the cycle in which its answer is counted, beside HBM's own latency
@@ -34,9 +36,10 @@ class FrontSchedule:
     `placed`: all are there, with what earlier operations did; `entry_seen`, `records_seen`:
     whatever is read from then on sees what this operation writes; `end`: its last cycle.
 
-    `interval`: from an operation to the next one at least; `rings`: frames that are freed a cycle.
-    `kept_entries`, `kept_records`: how many operations before it may have written something that its reads do not see. Of records, the latest
-    one's are taken as they are written, those of the others from RAM.
+    `interval`: from an operation to the next one at least. `freed`: frames that are freed a cycle, at
+    most; `packed`: frames of a word of the free list, which has `words` of them. `kept_entries`,
+    `kept_records`: how many operations before it may have written something that its reads do not see.
+    Of records, the latest one's are taken as they are written, those of the others from RAM.
 
     Pages are handed on in `ask` - 1 and `ask`, how often they were written in `placed` + 2 and + 3,
     and the operation in `placed` + 3.
@@ -52,7 +55,9 @@ class FrontSchedule:
     records_seen: int
     end: int
     interval: int
-    rings: int
+    freed: int
+    packed: int
+    words: int
     kept_entries: int
     kept_records: int
 
@@ -76,8 +81,9 @@ class FrontSchedule:
             config.beat_cycles * max(buckets, 4 * record),  # HBM's ports
         )
         frames = 2 * config.slots + 1
-        rings = min(-(-frames // (interval - 2)), _RINGS)
-        freeing = -(-frames // rings)
+        freed = min(-(-frames // (interval - 2)), _FREED)
+        packed = max(freed, min(_WORD_BITS // config.frame_bits, _FREED))
+        freeing = -(-frames // freed)
         interval = max(interval, freeing + 2)
         end = max(entry_seen, records_seen, placed + 4 + freeing)
         return cls(
@@ -91,7 +97,9 @@ class FrontSchedule:
             records_seen,
             end,
             interval,
-            rings,
+            freed,
+            packed,
+            -(-config.frames // packed),
             _before(entry_seen - hashed - 2, interval),
             _before(records_seen - ask - 2, interval),
         )

@@ -152,7 +152,7 @@ def _back(config: OmapConfig) -> Iterator[tuple[int, int, int]]:
 def _stores(config: OmapConfig) -> Iterator[tuple[int, Storage]]:
     """Yield what is no queue: free frames, records and items that HBM may not show yet, and frames that were fetched."""
     front, back = FrontSchedule.of(config), BackSchedule.of(config)
-    yield front.rings, Storage(config.frame_bits, config.frames)
+    yield 1, Storage(front.packed * config.frame_bits, front.words)
     record = 64 + 2 * config.load_bits + config.slots * config.frame_bits
     yield 1, Storage(record, 4 << front.kept_records.bit_length())
     # two of the three readers see what is written in the same cycle
