@@ -1,12 +1,15 @@
 # amaranth: UnusedElaboratable=no
-"""A snapshot's walk: it leaves out no bucket of the position map, whatever a host asks for and resets."""
+"""A snapshot's walk: it leaves out no bucket of the position map, whatever a host asks for and resets, and no
+cycle of it depends on what HBM has, or on when it answers."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from amaranth.hdl import ResetInserter, Signal
-from harness import Bench, Defect, Proof
+from amaranth.hdl import Module, ResetInserter, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+from harness import Bench, Defect, Proof, two_runs
 from harness.small import made, others
 from harness.substitute import anything, replaced
 
@@ -15,6 +18,8 @@ from penstock.hdl.omap import walker
 from .omap import SMALL
 
 _SHAPE = replace(SMALL, buckets=4)
+#: fewer buckets a run, and cycles to read them
+_SHORT = {"WALK_BITS": 2, "read_cycles": lambda config, buckets: 1 + buckets}
 
 
 def walk() -> Bench:
@@ -25,9 +30,8 @@ def walk() -> Bench:
         readers.append(stub)
         return {"i__ready": free(), "o__valid": free(), "o__payload": free()}
 
-    short = {"WALK_BITS": 2, "read_cycles": lambda config, buckets: 2}
     with (
-        others(walker, **short),
+        others(walker, **_SHORT),
         replaced({"hdl.omap.walker": {"BurstReader": anything(b, reader)}}),
     ):
         dut = walker.Walker(_SHAPE)
@@ -71,6 +75,45 @@ def walk() -> Bench:
     return b
 
 
+class _Made(wiring.Component):
+    """A walker, elaborated now, under a soft reset."""
+
+    def __init__(self) -> None:
+        self._walker = walker.Walker(_SHAPE)
+        self._part = made(self._walker)
+        super().__init__({"reset": In(1), **self._walker.signature.members})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.walker = ResetInserter(self.reset)(self._part)
+        for name in self._walker.signature.members:
+            mine, theirs = getattr(self, name), getattr(self._walker, name)
+            if isinstance(mine, Signal):
+                into, out = (
+                    (theirs, mine) if self.signature.members[name].flow is In else (mine, theirs)
+                )
+                m.d.comb += into.eq(out)
+            else:
+                wiring.connect(m, wiring.flipped(mine), theirs)
+        return m
+
+
+def two_walks() -> Bench:
+    """Two walks that begin at equal times, with entries and an HBM of their own."""
+    b = Bench()
+    with others(walker, **_SHORT):
+        (_, one), (_, two) = two_runs(
+            b, _Made, ["reset", "start", "buckets", "there", "begin", "go", "o__ready"]
+        )
+    for name in ("key", "ready", "loaded", "busy", "steps", "over", "o__valid"):
+        b.check(f"{name} is the same in both", one[name] == two[name])
+    step = one["o__valid"] & b.inputs["o__ready"]
+    get, other = (run["o__payload"][:8].any() for run in (one, two))
+    b.cover("an entry is an operation where the other one has none", step & get & ~other)
+    b.cover("the words of one come in time alone", one["late"] & ~two["late"])
+    return b
+
+
 PROOFS = [
     Proof(
         "hdl.omap.Walker",
@@ -88,5 +131,23 @@ PROOFS = [
             ),
         ),
         cuts=("entries are any, and come at any times",),
+    ),
+    Proof(
+        "hdl.omap.Walker",
+        "two walks with equal runs and soft resets look the same to the map in every cycle, whatever entries "
+        "are and whenever HBM answers, if it does; four buckets of one entry",
+        two_walks,
+        (
+            Defect(
+                "hdl.omap.walker",
+                "step.eq(self.o.valid & self.o.ready)",
+                "step.eq(self.o.valid & (self.o.ready | ~self.o.p.operation.any()))",
+            ),
+            Defect(
+                "hdl.omap.walker",
+                'm.next = "READ"',
+                'with m.If(reader.i.ready): m.next = "READ"',
+            ),
+        ),
     ),
 ]
