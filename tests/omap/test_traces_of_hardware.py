@@ -1,10 +1,12 @@
 # amaranth: UnusedElaboratable=no
-"""T1 to T8 on what the host sees of a map in hardware: sessions of three roles, a snapshot that is restored, the log.
+"""T1 to T8 on what the host sees of a map in hardware: sessions of three roles, a snapshot that is restored, one that
+is taken between requests, the log.
 Of hardware that uses DRAM when it answers T8 says so."""
 
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from harness import Defect, planted
@@ -13,6 +15,7 @@ from penstock.models.memory import parse_memory
 from penstock.models.omap.boundary import Header
 from penstock.models.omap.kept_device import KeptDevice
 from penstock.models.omap.planner import plan
+from penstock.models.omap.session_stages import walked
 from penstock.models.omap.sessions import Asked
 from penstock.models.omap.state import HEAD, Record, Told
 from penstock.targets import target_named
@@ -30,10 +33,12 @@ from testbench.obliviousness import (
 )
 from testbench.omap import config
 from testbench.omap_workloads import WORKLOADS, workload
+from testbench.session_clients import by_another_library
 
 _PART = target_named("u55c")
 _HBM = parse_memory(_PART.dram, _PART.clock_mhz)
-_RUN, _LOG = 1000, 6  # operations of a run; the log's port
+_RUNS = 8  # of a workload, in which a snapshot is taken
+_MESSAGES, _LOG, _SNAPSHOT = 1, 6, 7  # ports
 _WIDE = config(
     capacity=512,
     bins=128,
@@ -48,21 +53,24 @@ _WIDE = config(
 
 
 class _Seen:
-    """What the host sees of a workload, run by run: pages, and cycles of its ports from each arrival on. The map is
-    there from a snapshot that a golden device made. `interval`: cycles between arrivals, in which an operation is
-    answered."""
+    """What the host sees of a workload, run by run: pages, and cycles of its ports from each arrival on; of a
+    snapshot's steps, which come one upon another, from one to the next. The map is there from a snapshot that a
+    golden device made. `interval`: cycles between arrivals, in which an operation is answered."""
 
     def __init__(self, library, name, count, of=_WIDE, interval=1500, **given):
         self.of, self.interval, self.read, self.written = of, interval, [], []
         self.waits, self.pages, self.texts, self.places = [], [], [], []
         first, made = workload(name, of.capacity, count)
         self.draw = random.Random(name)
-        with Both(library, 1, of, **given) as self.both:
-            for port in (0, 1, _LOG):
+        with pytest.MonkeyPatch.context() as patch, Both(library, 1, of, **given) as self.both:
+            by_another_library(patch)
+            for port in (0, _MESSAGES, _LOG, _SNAPSHOT):
                 self.both.rig.machine.trace(port)
             self._restore(made[:first])
-            for at in range(first, len(made), _RUN):
-                self._run(made[at : at + _RUN])
+            each = count // _RUNS
+            self.whole = sum(
+                self._run(made[at : at + each]) for at in range(first, len(made), each)
+            )
         self.trace = Trace(of.bins, of.hbm_bins, tuple(self.read), tuple(self.written))
 
     def _restore(self, made):
@@ -81,7 +89,6 @@ class _Seen:
         ended, found = both.rig.run(records, file=True, interval=self.interval)
         assert ended.error is None and found == told
         assert Header.unpack(told[-1]).code == Told.END
-        both.steps.clear()
         self._look(len(records))
         both.begin()
 
@@ -98,33 +105,50 @@ class _Seen:
         return reader if kind < 0.5 and operation == Asked.GET else writer
 
     def _run(self, made):
+        """Requests, then a part of a snapshot; return whether it is whole."""
+        both, buckets = self.both, max(self.of.buckets // _RUNS, 1)
         asked = [(self._client(request.operation), request) for request in made]
         frames = [who.ask(r.operation, r.key, r.value) for who, r in asked]
-        ended, answers = self.both.rig.run(frames, interval=self.interval)
-        assert ended.error is None
+        begin = walked(self.of, buckets, both.golden._snapshot is None)
+        told = both.golden.carry(frames, walk=buckets)
+        ended, answers = both.rig.run(frames, interval=self.interval, walk=buckets)
+        assert ended.error is None and answers == told.answers
         for (who, _), answer in zip(asked, answers, strict=True):
             assert who.hear(answer) is not None
-        self._look(len(made))
+        self._look(len(made), begin)
+        return bool(told.fresh)
 
-    def _look(self, count):
+    def _look(self, asked, begin=0):
+        """Note what the last run shows, whose operations arrive from a cycle on; those of a snapshot are behind them."""
         machine, size = self.both.rig.machine, self.of.page_bytes
-        pages = {"read": [[] for _ in range(count)], "write": [[] for _ in range(count)]}
-        for seen in machine.trace(0):
-            at, late = divmod(seen.cycle, self.interval)
-            at = min(at, count - 1)  # the last page is written when nothing comes behind it
-            self.pages.append(late)
-            if seen.address % size == 0:  # a page's first burst
-                pages[seen.channel][at].append(seen.address // size)
-            if seen.channel == "write":
-                self.texts.append(seen.digest)
-        self.read += map(tuple, pages["read"])
-        self.written += map(tuple, pages["write"])
-        for port in (1, _LOG):
+        owners = [k for k, step in enumerate(self.both.steps) for _ in step.opened]
+        count = len(self.both.steps)
+        for channel, all_ in (("read", self.read), ("write", self.written)):
+            pages, at, noted = [[] for _ in range(count)], -1, []
+            for seen in machine.trace(0):
+                if seen.channel == channel:
+                    if seen.address % size == 0:  # a page's first burst
+                        at += 1
+                        pages[owners[at]].append(seen.address // size)
+                    noted.append((owners[at], seen.cycle - begin))
+                    if channel == "write":
+                        self.texts.append(seen.digest)
+            all_ += map(tuple, pages)
+            self.pages += self._times(noted, asked)
+        for port in (_MESSAGES, _LOG, _SNAPSHOT):
             seen = machine.trace(port)
             self.places += [(port, t.channel, t.address, t.beats) for t in seen]
             written = [t for t in seen if t.channel == "write"]
-            self.waits += [t.cycle - k * self.interval for k, t in enumerate(written)]
+            self.waits += self._times([(k, t.cycle - begin) for k, t in enumerate(written)], asked)
             self.texts += [t.digest for t in written]
+        self.both.steps.clear()
+
+    def _times(self, noted, asked):
+        """Of (operation, cycle)s."""
+        steps = [cycle for k, cycle in noted if k >= asked]
+        return [cycle - k * self.interval for k, cycle in noted if k < asked] + [
+            later - cycle for cycle, later in pairwise(steps)
+        ]
 
 
 def _told(one, other):
@@ -144,6 +168,7 @@ def _told(one, other):
 
 
 def _equal(one, other):
+    assert one.whole and other.whole
     findings = _told(one, other)
     assert [finding for finding in findings if not finding.passes] == []
     assert one.places == other.places  # T6

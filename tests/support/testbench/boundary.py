@@ -347,6 +347,7 @@ class Rig:
         places = {"requests": 0, "responses": 1 << 18, "opening": 1 << 19, "welcome": 3 << 18}
         places |= {"log": 5 << 17, "snapshot": 7 << 17} if state else {}
         self.places = {name: at + place for name, place in places.items()}
+        self.files_walk = 0  # what the host asks for beside files, which is nothing
 
     def run(
         self,
@@ -364,7 +365,8 @@ class Rig:
                 self._write(self.places[name], text)
         flags = _TAKE * bool(opening) | _COLLECT * collect | _FILE * file
         given = {**self.places, "count": len(texts), "interval": interval, "handshake": flags}
-        given |= {"walk": walk} if "snapshot" in self.places else {}
+        if "snapshot" in self.places:
+            given["walk"] = self.files_walk if file else walk
         ended = self.machine.run(given, watchdog=1 << 20)
         answers = self.frames_at("responses", len(texts))
         if collect:

@@ -17,7 +17,7 @@ from penstock.models.omap.errors import MapError
 from penstock.models.omap.kept_device import receipt_value
 from penstock.models.omap.messages import Status
 from penstock.models.omap.sessions import ROLES, Asked, digest_of_map
-from penstock.models.omap.state import HEAD, Head, Record
+from penstock.models.omap.state import HEAD, Head, Kind, Record
 from penstock.models.omap.vault import Role
 
 from .kept_maps import SHAPE
@@ -27,11 +27,13 @@ __all__ = ["Alone", "Hostile"]
 
 _KEYS, _SIZE, _POWERS = 12, Record.size(SHAPE), 7
 _PAGES = SHAPE.host_bins * SHAPE.page_bytes
+#: buckets that a snapshot goes on through in a run
+_WALKS = (0, 0, 0, 0, 1, 1, 2, 15)
 
 
 @dataclass
 class _File:
-    """A log: its head, and records with their numbers."""
+    """A log, a snapshot, or a link: its head, and records with their numbers."""
 
     head: bytes
     records: list[tuple[int, bytes]] = field(default_factory=list)
@@ -40,9 +42,22 @@ class _File:
     def said(self):
         return Head.said(self.head)
 
-    def add(self, log):
-        for at in range(0, len(log), _SIZE):
-            self.records.append((len(self.records) + 1, log[at : at + _SIZE]))
+    @property
+    def is_snapshot(self):
+        return self.said.kind == Kind.SNAPSHOT
+
+    def text(self):
+        return self.head + b"".join(text for _, text in self.records)
+
+    def add(self, text):
+        """Go on; return what was sealed."""
+        begin = len(self.records)
+        for at in range(0, len(text), _SIZE):
+            self.records.append((len(self.records) + 1, text[at : at + _SIZE]))
+        return [(self.head, number) for number, _ in self.records[begin:]]
+
+    def link(self):
+        return _File(self.said._replace(kind=Kind.LINK).pack(), self.records[:1])
 
     def first(self, count):
         return _File(self.head, self.records[:count])
@@ -76,19 +91,28 @@ def _flipped(draw, text):
     return text[:at] + bytes([text[at] ^ 1 << draw.randrange(8)]) + text[at + 1 :]
 
 
-def _restored(both, files):
+def _restored(both, files, draw):
     """The head of a new log, as our own server has it; None where a file is damaged."""
+    texts, links = [], b""
+    for file in files:
+        links += file.text()
+        if file.said.kind != Kind.LINK:
+            texts.append(links)
+            links = b""
     try:
-        texts = [f.head + b"".join(text for _, text in f.records) for f in files]
-        return restored(SHAPE, both, texts)[0]
+        return restored(SHAPE, both, [*texts, links] if links else texts)[0]
     except Damaged:
         return None
 
 
-def _given(both, files):
-    """The same of a host that gives all of them, whatever the device says of each."""
+def _given(both, files, draw):
+    """The same of a host that gives all of them, whatever the device says of each, and asks for a snapshot
+    of what is not there yet."""
     frames = both.frames
+    both.meddle(draw)
     for file in files:
+        if draw.random() < 0.2:
+            assert both.walk([], draw.choice(_WALKS)) == ([], b"", b"", b"")
         packed = [
             frames.pack(Header(0, 0, number), frames.answer_blocks, text)
             for number, text in file.records
@@ -107,7 +131,7 @@ class Alone:
         self.device = NativeKept(SHAPE, root, random.Random(seed).randbytes(32))
         self.frames, self.keys = self.device.frames, self.device._keys
         self.take, self.begin = self.device.take, self.device.begin
-        self.golden = SimpleNamespace(carry=lambda frames: self._told)
+        self.golden = SimpleNamespace(carry=lambda frames, walk: self._told)
         self._dead = False
 
     @property
@@ -120,20 +144,20 @@ class Alone:
     def shake(self, opening):
         return self.device.run([], opening)[0]
 
-    def carry(self, frames):
-        return self.device.carry(frames)[:2]
+    def walk(self, frames, walk):
+        return self.device.carry(frames, walk=walk)
 
-    def run(self, frames):
+    def run(self, frames, walk=0):
         try:
             if self._dead:
                 raise Stopped(MapError.STOPPED)
-            self._told = self.device.carry(frames)
+            self._told = self.device.carry(frames, walk=walk)
         except Stopped as problem:
             return SimpleNamespace(error=HardwareError(problem.code)), []
         return SimpleNamespace(error=None), self._told.answers
 
-    def cut(self, frames, opening, limit):
-        self.device.run(frames[: limit % len(frames)], opening)
+    def cut(self, frames, opening, limit, walk):
+        self.device.carry(frames[: limit % len(frames)], opening, walk)
         self._dead = True
 
     def _read(self, at, size):
@@ -142,8 +166,9 @@ class Alone:
     def _write(self, at, text):
         self.device.device.pages[at : at + len(text)] = text
 
-    def move(self, order, pages):
-        """It has no registers, and nothing that a reset takes."""
+    def meddle(self, draw):
+        """It has no registers, and nothing that a reset takes: this draws as hardware's host does."""
+        draw.random()
 
     def reset(self):
         pass
@@ -154,7 +179,8 @@ class Alone:
 
 class Hostile:
     """A script: any frames and handshakes of either device, changed, replayed, in other slots, at any places;
-    resets, power cuts; old, changed and foreign files and pages. `up(which, seed)`: a device at power-up."""
+    snapshots that go on in any steps; resets, power cuts; old, changed and foreign files and pages.
+    `up(which, seed)`: a device at power-up."""
 
     def __init__(self, up, seed):
         self.up, self.seed, self.counts = up, seed, Counter()
@@ -163,6 +189,9 @@ class Hostile:
         self.written = [[], []]  # all that it has ever written
         self.chains = [[], []]  # all that were taken, one behind another
         self.spoilt = [False, False]  # our own server may refuse what the device took
+        self.walks = [None, None]  # snapshots that are under way
+        # whether files that replaced others say all of the past, and whether the device has heard it
+        self.full, self.told = [True, True], [True, True]
         self.lives, self.receipts = {}, []
         self.used = set()  # (key, number) of what was sealed
         self.devices = [self._fresh(which) for which in range(2)]
@@ -176,20 +205,49 @@ class Hostile:
 
     def _run(self, which, frames, opening, collect):
         both = self.devices[which]
-        order, pages = self.draw.sample(range(5), 5), [self.draw.randrange(8) for _ in range(5)]
-        both.move([*order, 5], [*pages, 0])  # a snapshot's place stays
+        both.meddle(self.draw)
         if opening:
             return [both.shake(opening)]
-        answers, log = both.carry(frames)
-        file = self.files[which][-1]
-        for answer in answers:
+        made = both.walk(frames, self.draw.choice(_WALKS))
+        for answer in made.answers:
             slot, code, number = Header.unpack(answer)
             if code == 0:
                 self._seal((both.send_key(slot), number))
-        for number in range(len(log) // _SIZE):
-            self._seal((file.head, len(file.records) + number))
-        file.add(log)
-        return answers
+        for one in self.files[which][-1].add(made.log):
+            self._seal(one)
+        self._walked(which, made)
+        return made.answers
+
+    def _walked(self, which, made):
+        """A snapshot goes on. Once it is whole it takes the place of all files, with what they say of the past."""
+        text = made.snapshot
+        if text and self.walks[which] is None:
+            self.walks[which], text = _File(text[:HEAD]), text[HEAD:]
+            self.written[which].append(self.walks[which])
+        if text:
+            for one in self.walks[which].add(text):
+                self._seal(one)
+        if made.fresh:
+            log, snapshot = _File(made.fresh), self.walks[which]
+            self.files[which] = [*self._links(which), snapshot, log]
+            self.written[which].append(log)
+            self.chains[which].append(self.files[which])
+            self.walks[which], self.spoilt[which], self.full[which] = None, False, True
+            self.counts["snapshot"] += 1
+
+    def _links(self, which):
+        """What the first logs of all lives that led to this one say of themselves, in their order."""
+        links, own = [], self._own(which)
+        while any(own):
+            said = own, self.lives[own].serial
+            [first] = [
+                file
+                for file in self.written[which]
+                if (file.said.incarnation, file.said.serial) == said and file.said.kind == Kind.LOG
+            ]
+            links.insert(0, first.link())
+            own = self.lives[own].previous
+        return links
 
     def _seal(self, what):
         assert what not in self.used
@@ -199,11 +257,14 @@ class Hostile:
         """Restore; return whether the device goes on. Then its map is what it was behind that serial."""
         self.script.live[which], self.script.all[which] = {}, []
         way = self.draw.choice((_restored, _given, _given, _given))
-        head = way(self.devices[which], files)
+        head = way(self.devices[which], files, self.draw)
         if head is None:
             assert kind or self.spoilt[which]
             return False
         self.spoilt[which] |= bool(kind) and way is _given
+        if kind:
+            self.full[which] = not any(file.is_snapshot for file in files)
+        self.told[which], self.walks[which] = self.full[which], None
         self.files[which] = [*files, _File(head)]
         self.written[which].append(self.files[which][-1])
         self.chains[which].append(self.files[which])
@@ -267,11 +328,13 @@ class Hostile:
 
     def _any_files(self, which):
         """What the host says were the device's files: 0, they are, or how they are not."""
-        draw, kind = self.draw, max(self.draw.randrange(-2, 6), 0)
+        draw, kind = self.draw, self.draw.choice((0, 0, 0, 1, 2, 3, 4, 5, 7, 8))
         strays = self._strays(which)
         if strays and draw.random() < 0.4:
             kind = 6
-        own = list(max(self.chains[which], key=len) if kind else self.files[which])
+        chains = self.chains[which]
+        old = max(chains, key=len) if draw.random() < 0.5 else draw.choice(chains)
+        own = list(old if kind else self.files[which])
         self.counts["files", kind] += 1
         at = draw.randrange(len(own))
         if kind == 1:  # of the other device
@@ -292,6 +355,11 @@ class Hostile:
             own[at] = _File(own[at].head, records)
         elif kind == 6:
             own = draw.choice(strays)
+        elif kind == 7:  # a snapshot that is not whole, and what was written beside it
+            walks = [file for file in self.written[which] if file.is_snapshot and file.records]
+            for file in draw.sample(walks, min(len(walks), 1)):
+                own = [file.first(draw.randrange(len(file.records))), *own[draw.randrange(2) :]]
+        # 8: as they once were
         return kind, own
 
     def _strays(self, which):
@@ -324,17 +392,17 @@ class Hostile:
     def _fault(self, which):
         """Pages that are others, or a run that is cut off in the midst: right answers, or an error for ever."""
         both, draw = self.devices[which], self.draw
-        writer = self._opened(which, Role.WRITER)
+        writer, walk = self._opened(which, Role.WRITER), draw.choice(_WALKS)
         frames = [writer.ask(Asked.GET, key) for key in range(_KEYS)]
         if draw.random() < 0.4:
             opening = draw.choice([b"", *(frame for _, _, frame in self.script.openings[-1:])])
-            both.cut(frames, opening, draw.randrange(20, 600))
+            both.cut(frames, opening, draw.randrange(20, 600), walk)
             self.counts["cut"] += 1
         else:
             kind = self._spoil(which)
-            ended, found = both.rig.run(frames)
+            ended, found = both.rig.run(frames, walk=walk)
             if ended.error is None:
-                assert found == both.golden.carry(frames).answers
+                assert found == both.golden.carry(frames, walk=walk).answers
                 heard = enumerate(map(writer.hear, found))
                 items = {key: answer.value for key, answer in heard if answer.status == 0}
                 assert items == self.lives[self._own(which)].now
@@ -361,8 +429,10 @@ class Hostile:
             fits = self._fits(which, name, serial)
             asked = Asked.RECEIPT, serial, receipt_value(SHAPE, name)
             [told] = self._ask(which, client, asked)
-            assert told.status == (Status.FOUND if fits else Status.MISSING)
-            self.counts["restored" if fits else "rolled back"] += 1
+            found = told.status == Status.FOUND
+            assert found or told.status == Status.MISSING
+            assert found == fits if self.told[which] else found <= fits
+            self.counts["restored" if found else "rolled back"] += 1
 
     def runs(self):
         """All of it; return what came of it."""

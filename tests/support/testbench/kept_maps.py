@@ -27,8 +27,10 @@ from penstock.models.omap.shell import STATE_PORTS, port_bytes
 from penstock.models.omap.state import HEAD
 from penstock.models.omap.traffic import bursts, page_traffic
 from penstock.models.omap.vault import Role
+from penstock.models.shell import Status
 from penstock.sim.machine import Hung
 from penstock.sim.native import Library, PortSpec, build
+from penstock.sim.native.results import RegisterError
 
 from .boundary import PresetDoor, Rig, of_power
 from .memories import filled
@@ -153,12 +155,12 @@ class Both:
             self.counts.update(sealed)
         self.steps.clear()
 
-    def cut(self, frames, opening, limit):
+    def cut(self, frames, opening, limit, walk=0):
         """A run that ends in the midst. Nothing more is to be had of this device."""
         begun = partial(self.rig.machine.run, limit=limit)
         with pytest.raises(Hung), patch.object(self.rig.machine, "run", begun):
-            self.rig.run(frames, opening)
-        self.golden.carry(frames)
+            self.rig.run(frames, opening, walk=walk)
+        self.golden.carry(frames, walk=walk)
         self._traced(whole=False)
 
     def shake(self, opening):
@@ -231,13 +233,35 @@ class Both:
     def close(self):
         self.rig.machine.close()
 
-    def move(self, order, pages):
-        """Other places in the host's memory, and another order of writing the registers."""
-        names = list(self.rig.places)
+    def meddle(self, draw):
+        """The host writes any registers, whose order and places are others from now on, and asks for a snapshot
+        while it gives files. In the midst of the next run it writes them once more, and none takes it."""
+        draw = random.Random(draw.random())
+        self.rig.files_walk = draw.choice((0, 1, 15))
+        session, names = self.rig.machine.session, list(self.rig.places)
+        registers = [r for r in session.register_map.engine if r.name != "pages"]
+        for register in draw.sample(registers, len(registers)):
+            session.write(register.name, draw.getrandbits(register.bits))
         self.rig.places = {
-            names[k]: self.config.host_bytes + (n << 17) + 4096 * page
-            for n, (k, page) in enumerate(zip(order, pages, strict=True))
+            names[k]: self.config.host_bytes + (n << 17) + 4096 * draw.randrange(8)
+            for n, k in enumerate(draw.sample(range(len(names)), len(names)))
         }
+        resume, at = session.resume, draw.randrange(1, 400)
+
+        def meddled(limit, progress):
+            session.resume = resume
+            report = resume(min(at, limit), progress)
+            if report.finished or at >= limit:
+                return report
+            for register in draw.sample(registers, len(registers)):
+                try:
+                    session.write(register.name, draw.getrandbits(register.bits))
+                except RegisterError:
+                    continue
+                assert Status(session.read("status")) & Status.IDLE
+            return resume(limit, progress)
+
+        session.resume = meddled
 
     def __enter__(self):
         return self
