@@ -25,7 +25,7 @@ from penstock.host.device import (
 from penstock.models.plugins import Unusable, absent, load
 from penstock.models.shell import RegisterMap
 
-__all__ = ["generated", "open_device", "transports"]
+__all__ = ["generated", "open_device", "running", "transports"]
 
 #: opens what an address says behind its scheme; with the seconds of silence to allow, None for what suits it
 Opener = Callable[[str, float | None], Transport]
@@ -107,6 +107,15 @@ def open_device(
             register_map=described.registers,
             resources=resources.pop_all(),
         )
+
+
+def running(url: str, *, baud: int | None = None) -> int:
+    """Return the first 32 bits of the digest of the design that a device runs. Raises as `open_device`."""
+    kind, place = _parts(url)
+    if kind == "sim":  # without building it
+        return opened(_simulated(place)[0])[0].registers.design
+    with open_device(url, baud=baud) as device:
+        return device.design
 
 
 def _parts(url: object) -> tuple[str, str]:

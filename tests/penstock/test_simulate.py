@@ -95,3 +95,32 @@ def test_a_damaged_page_stops_golden_and_hardware_alike(capsys: pytest.CaptureFi
     report = json.loads(Path("r.json").read_text())
     assert [(e["code"], e["address"]) for e in report["errors"]] == [("LINE_BOUNDS", "(1,7)")]
     assert "result" not in report and "model" not in report["cycles"]
+
+
+def test_a_device_that_runs_what_compile_wrote(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`compile` and `build` write designs of two digests for a board; a device may run either."""
+    from penstock import devices
+    from penstock.host.device import DeviceError
+
+    words = "--data random:rows=10 --dim d=2 --format fixed:8,8 --target colorlight-i5".split()
+    design = ps.compile("k.py", "colorlight-i5", format="fixed:8,8", dims={"d": 2})
+    board = design.compiled.on_board(design.target)
+    assert board.registers.design != design.registers.design
+    met = []
+
+    def refuse(url: str, **given: object) -> None:
+        met.append(given["register_map"].design)  # type: ignore
+        raise DeviceError("that is enough")
+
+    monkeypatch.setattr(devices, "open_device", refuse)
+    for runs in (design.registers.design, board.registers.design, 5):
+        monkeypatch.setattr(devices, "running", lambda url, baud, runs=runs: runs)
+        done(["simulate", "k.py", *words, "--backend", "board", "--device", "udp:127.0.0.1"], 1)
+        assert "that is enough" in capsys.readouterr().err
+    assert met == [
+        design.registers.design,
+        board.registers.design,
+        board.registers.design,
+    ]

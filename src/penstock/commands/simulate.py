@@ -108,14 +108,22 @@ def _simulate(state: State, **values: Any) -> int:
 
 
 def _compiled(job: Job, how: How) -> Design:
-    """Return the design; for a device of a board what `penstock build` makes for it."""
+    """Return the design; for a device of a board what `penstock build` makes for it, or what `penstock compile` does if that device runs it."""
     asked = job.state.asked.target
     if how.backend == "board" and asked is not None:
         board = target_named(asked)
         if board.board is not None:
             from penstock.commands.boards import compile_for
+            from penstock.devices import running
 
-            return compile_for(job, board)
+            made = compile_for(job, board)
+            if how.device is None:
+                return made
+            shown = running(how.device, baud=board.link.baud or None)
+            if shown == made.registers.design:
+                return made
+            plain = job.compile()
+            return plain if shown == plain.registers.design else compile_for(job, board)
     design = job.compile()
     if how.backend == "netlist":
         from penstock.netlists import family_of
