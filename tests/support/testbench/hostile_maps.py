@@ -14,13 +14,13 @@ from penstock.models.omap.boundary import Header
 from penstock.models.omap.config import BLOCK
 from penstock.models.omap.device import Stopped
 from penstock.models.omap.errors import MapError
-from penstock.models.omap.kept_device import receipt_value
+from penstock.models.omap.kept_device import Carried, receipt_value
 from penstock.models.omap.messages import Status
 from penstock.models.omap.sessions import ROLES, Asked, digest_of_map
 from penstock.models.omap.state import HEAD, Head, Kind, Record
 from penstock.models.omap.vault import Role
 
-from .kept_maps import SHAPE
+from .kept_maps import SHAPE, begun_snapshot
 from .session_clients import Host, judged
 
 __all__ = ["Alone", "Hostile"]
@@ -144,6 +144,9 @@ class Alone:
     def shake(self, opening):
         return self.device.run([], opening)[0]
 
+    def interrupt(self, walk, at):
+        return begun_snapshot(self.device)
+
     def walk(self, frames, walk):
         return self.device.carry(frames, walk=walk)
 
@@ -208,6 +211,10 @@ class Hostile:
         both.meddle(self.draw)
         if opening:
             return [both.shake(opening)]
+        if self.draw.random() < 0.1:
+            head = both.interrupt(self.draw.choice((1, 2, 15)), self.draw.randrange(1000))
+            self._walked(which, Carried([], snapshot=head))
+            self.counts["interrupted"] += 1
         made = both.walk(frames, self.draw.choice(_WALKS))
         for answer in made.answers:
             slot, code, number = Header.unpack(answer)
@@ -396,7 +403,7 @@ class Hostile:
         frames = [writer.ask(Asked.GET, key) for key in range(_KEYS)]
         if draw.random() < 0.4:
             opening = draw.choice([b"", *(frame for _, _, frame in self.script.openings[-1:])])
-            both.cut(frames, opening, draw.randrange(20, 600), walk)
+            both.cut(frames, opening, draw.randrange(60, 600), walk)
             self.counts["cut"] += 1
         else:
             kind = self._spoil(which)

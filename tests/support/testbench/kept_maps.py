@@ -24,7 +24,7 @@ from penstock.models.omap.kept_device import KeptDevice
 from penstock.models.omap.session_stages import collected, fetched, filed, walked
 from penstock.models.omap.sessions import ROLES, digest_of_map, opening_cycles
 from penstock.models.omap.shell import STATE_PORTS, port_bytes
-from penstock.models.omap.state import HEAD
+from penstock.models.omap.state import HEAD, Kind
 from penstock.models.omap.traffic import bursts, page_traffic
 from penstock.models.omap.vault import Role
 from penstock.models.shell import Status
@@ -38,7 +38,7 @@ from .omap import config, unset
 from .quick_products import quick_hardware
 from .session_clients import Client
 
-__all__ = ["ROOT", "SHAPE", "Both", "compiled"]
+__all__ = ["ROOT", "SHAPE", "Both", "begun_snapshot", "compiled"]
 
 SHAPE = config(
     capacity=12,
@@ -85,6 +85,19 @@ def compiled(
         register_map=engine.register_map,
         optimise=optimise,
     )
+
+
+class _Interrupted(Exception):
+    pass
+
+
+def begun_snapshot(device: KeptDevice) -> bytes:
+    """Let a snapshot begin, if none is under way; return its head, which the device does not give."""
+    if device._snapshot is None:
+        device._entries(device._log, 0)
+    head = b"".join(device._out[Kind.SNAPSHOT])
+    device._out[Kind.SNAPSHOT].clear()
+    return head
 
 
 class Both:
@@ -156,12 +169,35 @@ class Both:
         self.steps.clear()
 
     def cut(self, frames, opening, limit, walk=0):
-        """A run that ends in the midst. Nothing more is to be had of this device."""
+        """A run that ends so many cycles behind its beginning. Nothing more is to be had of this device."""
+        if walk and self.golden._log is not None:
+            limit += walked(self.config, min(walk, self._left), self.golden._snapshot is None)
         begun = partial(self.rig.machine.run, limit=limit)
         with pytest.raises(Hung), patch.object(self.rig.machine, "run", begun):
             self.rig.run(frames, opening, walk=walk)
         self.golden.carry(frames, walk=walk)
         self._traced(whole=False)
+
+    def interrupt(self, walk, at):
+        """A reset in the midst of what a snapshot reads, before the run's first operation. Nothing is lost, but
+        for a snapshot that has begun; return its head."""
+        session, begins = self.rig.machine.session, self.golden._snapshot is None
+        most = walked(self.config, min(walk, self._left), begins) - 20
+
+        def reset(*_):
+            session.step(10 + at % (most - 10))
+            self.rig.reset()
+            raise _Interrupted
+
+        with pytest.raises(_Interrupted), patch.object(session, "resume", reset):
+            self.rig.run([], walk=walk)
+        assert self.rig.run([])[0].error is None  # it waits for the key
+        return begun_snapshot(self.golden)
+
+    @property
+    def _left(self):
+        """Buckets that the walk has not been through."""
+        return self.config.buckets - (self.golden._walked if self.golden._snapshot else 0)
 
     def shake(self, opening):
         """A handshake; return its answer."""
@@ -183,8 +219,7 @@ class Both:
 
     def walk(self, frames, walk=0):
         """The same; return all that the device gives."""
-        begins, golden = self.golden._snapshot is None, self.golden
-        left = self.config.buckets - (0 if begins else golden._walked)
+        begins, golden, left = self.golden._snapshot is None, self.golden, self._left
         made = golden.carry(frames, walk=walk)
         ended, found = self.rig.run(frames, walk=walk)
         assert ended.error is None and found == made.answers
