@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 from collections import OrderedDict
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -78,6 +78,37 @@ def _reason(problem: Exception, timeout: float) -> str:
     if isinstance(problem, OSError) and problem.errno and not isinstance(problem, socket.gaierror):
         return os.strerror(problem.errno)
     return str(getattr(problem, "strerror", None) or problem)
+
+
+class _Answers(asyncio.StreamReader):
+    """A reader that hands messages of one size on as they come, from `hand` on."""
+
+    _size, _rest = 0, b""
+
+    @classmethod
+    async def connected(
+        cls, host: str, port: int, tls: ssl.SSLContext | None, name: str | None
+    ) -> tuple[_Answers, asyncio.StreamWriter]:
+        """As `asyncio.open_connection`."""
+        reader, loop = cls(), asyncio.get_running_loop()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await loop.create_connection(
+            lambda: protocol, host, port, ssl=tls, server_hostname=name
+        )
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+    def hand(self, size: int, take: Callable[[bytes], None]) -> None:
+        """Hand on what comes; what is there already stays."""
+        self._size, self._hand = size, take
+
+    def feed_data(self, data: Any) -> None:
+        if not self._size:
+            return super().feed_data(data)
+        text, size = self._rest + data, self._size
+        end = len(text) // size * size
+        self._rest = text[end:]
+        for at in range(0, end, size):
+            self._hand(text[at : at + size])
 
 
 class AsyncMap:
@@ -223,25 +254,27 @@ class AsyncMap:
         return [self._waiting[number] for number in frames]
 
     async def _answers(self, futures: list[asyncio.Future[Response]]) -> list[Response]:
-        """Wait for answers; the first error ends the wait."""
-        gathered = asyncio.gather(*futures)
+        """Wait for answers, which come in order; the first error ends the wait."""
         try:
             if self._writer is not None:
                 await self._writer.drain()
-            # the wait is for the next answer, not for all
-            while not gathered.done():
-                left = sum(not future.done() for future in futures)
-                await asyncio.wait([gathered], timeout=self._timeout)
-                if not gathered.done() and left == sum(not future.done() for future in futures):
-                    await self._end(f"no answer in {self._timeout:g} s")
         except (ConnectionError, ssl.SSLError) as problem:
             await self._end(str(problem) or type(problem).__name__)
         try:
-            return list(await gathered)
+            return [f.result() if f.done() else await self._next(f) for f in futures]
         finally:
             for future in futures:
-                if future.done() and not future.cancelled():
+                if not future.cancel() and not future.cancelled():
                     future.exception()  # seen
+
+    async def _next(self, future: asyncio.Future[Response]) -> Response:
+        """Wait for the next answer."""
+        late = f"no answer in {self._timeout:g} s"
+        timer = asyncio.get_running_loop().call_later(self._timeout, self._drop, late)
+        try:
+            return await future
+        finally:
+            timer.cancel()
 
     # the connection
 
@@ -251,9 +284,7 @@ class AsyncMap:
         writer: asyncio.StreamWriter | None = None
         try:
             async with asyncio.timeout(self._timeout):
-                reader, writer = await asyncio.open_connection(
-                    host, port, ssl=self._tls, server_hostname=name
-                )
+                reader, writer = await _Answers.connected(host, port, self._tls, name)
                 size = greeting_bytes(await reader.readexactly(GREETING.size))
                 self.config = read_greeting(await reader.readexactly(size), self._known.digest)
                 if self.config.key != "u64" and not self._known.salt:
@@ -272,6 +303,7 @@ class AsyncMap:
                 raise self._gone(_reason(problem, self._timeout)) from None
             raise
         self._writer = writer
+        reader.hand(self._messages.answer_bytes, self._take)
         self._reading = asyncio.create_task(self._read(reader))
         if self._receipt is not None and not self._unanswered:
             try:
@@ -355,18 +387,26 @@ class AsyncMap:
         return list(zip(missed.values(), responses, strict=True))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
+        """Wait for the connection's end."""
         reason = "it closed the connection"
         try:
-            while True:
-                self._take(await reader.readexactly(self._messages.answer_bytes))
-        except asyncio.IncompleteReadError:
-            pass
-        except (OSError, ValueError) as problem:
+            if await reader.read(1):
+                reason = "it said more than it was asked for"
+        except OSError as problem:
             reason = str(getattr(problem, "reason", None) or problem) or reason
         finally:
             self._drop(reason)
 
     def _take(self, frame: bytes) -> None:
+        """Take an answer."""
+        if self._writer is None:
+            return
+        try:
+            self._judge(frame)
+        except ValueError as problem:
+            self._drop(str(problem))
+
+    def _judge(self, frame: bytes) -> None:
         answer = self._messages.read_answer(frame)
         number = answer.number
         if number != next(iter(self._unanswered), None):

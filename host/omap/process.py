@@ -13,6 +13,7 @@ the vault. Each process is a power-up, with entropy of its own.
 from __future__ import annotations
 
 import json
+import select
 import struct
 import subprocess
 import sys
@@ -78,6 +79,9 @@ class DeviceProcess(Closing):
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None and self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
+        self._answers = select.poll()
+        self._answers.register(self._from, select.POLLIN)
+        self._sizes: list[int] = []  # of what is being answered
         try:
             self._to.write(json.dumps(config.to_json()).encode() + b"\n")
             self._to.flush()
@@ -118,11 +122,27 @@ class DeviceProcess(Closing):
 
     def step(self, frames: Sequence[bytes], opening: bytes = b"", walk: int = 0) -> Carried:
         """As `KeptDevice.carry`. Raises MapStopped."""
+        self._ask(frames, opening, walk)
+        return self._told()
+
+    def ask(self, frames: Sequence[bytes], seconds: float) -> bool:
+        """Begin to carry; return whether the device answers within so many seconds. Raises MapStopped."""
+        self._ask(frames)
+        return bool(self._answers.poll(1000 * seconds))
+
+    def told(self) -> list[bytes]:
+        """Wait for what `ask` began. Raises MapStopped."""
+        return self._told().answers
+
+    def _ask(self, frames: Sequence[bytes], opening: bytes = b"", walk: int = 0) -> None:
         shape = self._frames
-        sizes = [shape.size] * len(frames)
+        self._sizes = [shape.size] * len(frames)
         if opening:
-            sizes.append(shape.welcome_beats * shape.bus_bytes)
+            self._sizes.append(shape.welcome_beats * shape.bus_bytes)
         self._say(_HEAD.pack(len(frames), len(opening), walk) + opening + b"".join(frames))
+
+    def _told(self) -> Carried:
+        sizes = self._sizes
         self._judge(self._from.read(1))
         answers = [self._from.read(size) for size in sizes]
         made = Carried(answers, *(_get(self._from) for _ in range(3)))

@@ -10,6 +10,8 @@ from .handshake import Initiator, Session
 
 __all__ = ["MapSession", "initiator"]
 
+_STATUSES = frozenset(Status)
+
 
 def initiator(public: bytes, digest: bytes, role: Role, secret: bytes | None) -> Initiator:
     """Return a handshake with a device. Parameters: `public`: the device's key; `digest`: the map's;
@@ -41,7 +43,7 @@ class MapSession:
             answer is None
             or answer.key != request.key
             or answer.serial <= self.serial
-            or answer.status not in set(Status)
+            or answer.status not in _STATUSES
         ):
             raise MessageChanged(
                 f"the response to request {number} does not open: it was changed on its way, or "
