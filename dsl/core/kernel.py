@@ -166,6 +166,11 @@ class AnyKernel(ABC):
                     + f": {D.LARGE_HINT}" * (largest == D.MAX_DIM),
                 )
 
+    def sized(self, dims: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the sizes that the user gave without those that are "max": what an index counts is 1 + the table's largest value."""
+        counted = {p.dims[0] for p in self.of_kind("index") if p.dims}
+        return {name: n for name, n in dims.items() if n != "max" or name not in counted}
+
     def check_dims(self, dims: Mapping[str, int]) -> None:
         """Check sizes that the user gave. Raises KernelError for a name that the kernel does not use and for a size out of
         range.

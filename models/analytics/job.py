@@ -196,14 +196,25 @@ def rows_in_memory(plan: AnalyticsPlan, tuples: Codes) -> np.ndarray:
     return np.concatenate(found, axis=1)
 
 
-def drawn(plan: AnalyticsPlan, tuples: int) -> Codes:
-    """Return so many tuples as `walk_port` has them, of zeros, but for their indices, which are drawn uniformly, with seed 1."""
+def drawn(plan: AnalyticsPlan, tuples: int, zipf: float = 0.0) -> Codes:
+    """Return so many tuples as `walk_port` has them, of zeros, but for their indices, which are drawn, with seed 1.
+
+    `zipf`: the k-th of a column's rows, in an order that is drawn as well, comes k ** −zipf times as often as the first; 0: all come alike.
+    """
     rng = np.random.default_rng(1)
     found = [np.zeros((tuples, plan.layout.beats * plan.lanes), np.int64)]
     for index in plan.indices:
+        order = shares = np.empty(0)
         for k in range(index.places):
             _, begin, counts = index.columns[min(k, len(index.columns) - 1)]
-            found.append(begin + rng.integers(0, min(counts, index.counts), (tuples, 1)))
+            rows = min(counts, index.counts)
+            if not zipf:
+                found.append(begin + rng.integers(0, rows, (tuples, 1)))
+                continue
+            if k < len(index.columns):  # places of one column share its rows
+                order, shares = rng.permutation(rows), np.cumsum(np.arange(1, rows + 1) ** -zipf)
+            at = np.searchsorted(shares, rng.random((tuples, 1)) * shares[-1])
+            found.append(begin + order[np.minimum(at, rows - 1)])
     return np.concatenate(found, axis=1)
 
 

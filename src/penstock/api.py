@@ -93,7 +93,7 @@ def compile(
         kernel = load_kernel(str(kernel))
     engine = engine_of(kernel)
     options = {name: value for name, value in options.items() if value is not None}
-    options |= {"dims": dims} if dims else {}
+    options |= {"dims": kernel.sized(dims)} if dims else {}
     if bind and bindings:
         raise not_both("bind", "bindings")
     if named := bind or bindings:

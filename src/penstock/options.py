@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from math import isfinite
@@ -21,6 +22,7 @@ __all__ = [
     "TABLE",
     "Count",
     "IPAddress",
+    "Law",
     "Number",
     "Once",
     "Option",
@@ -144,7 +146,7 @@ class Option:
         elif value is not None and (isinstance(kind, click.ParamType) or isinstance(value, str)):
             # what is made of a text is given as it is made, as a tuple of names
             converted = self._converted(kind, value)
-            return converted if isinstance(kind, (Count, Number)) else value
+            return converted if isinstance(kind, (Count, Number, Law)) else value
         return value
 
     def _converted(self, kind: Any, value: Any) -> Any:
@@ -168,6 +170,23 @@ def taken(known: Iterable[Option], options: Mapping[str, Any]) -> dict[str, Any]
     Raises OptionError for values that it does not take."""
     named = {option.name: option for option in known}
     return {name: named[name].taken(v) if name in named else v for name, v in options.items()}
+
+
+class Law(click.ParamType):
+    """How something is drawn: the exponent of `zipf:THETA`, 0 for `uniform`."""
+
+    name = "LAW"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if value == "uniform" or isinstance(value, float):
+            return value if isinstance(value, float) else 0.0
+        law, _, theta = str(value).partition(":")
+        with suppress(ValueError):
+            if law == "zipf" and 0 < float(theta) <= 8:
+                return float(theta)
+        self.fail(f"it must be uniform or zipf:THETA, as zipf:0.99, not {value!r}", param, ctx)
 
 
 def _size(text: str) -> int | str:
@@ -224,7 +243,7 @@ TABLE = (
         "dims",
         Pair("d=54", _size),
         "D=SIZE",
-        "Size of a named dimension. Repeatable.",
+        "Size of a named dimension; max: what an index counts, 1 + the largest value. Repeatable.",
         repeated=True,
     ),
     Option(

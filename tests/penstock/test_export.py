@@ -220,7 +220,7 @@ EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     "linear": ("linear.py", {"target": "small", "dims": {"d": 3}}),
     "svm": ("svm.py", {"target": "small", "dims": {"d": 3}}),
     "ridge": ("ridge.py", {"dims": {"d": 3}}),
-    "rank": ("rank_model.py", {}),
+    "rank": ("rank_model.py:rank_model", {}),
     "mamba": ("mamba2.py", {"dims": {"n": 32, "p": 32}}),
     "scores": ("score.psk", {"dims": {"t": 32, "d": 32}}),
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import penstock as ps
 from penstock.discovery import engine_named
 from penstock.dsl.core.load import from_text
 from penstock.engines.base import Given
@@ -113,3 +114,36 @@ def test_what_is_told_of_rows_in_memory() -> None:
     assert "hottest row 3, 31 times an epoch" in said and "busiest bank" in said
     assert "1,120 by lookups" in said and "for a free line" in said
     assert "busiest_bank" not in reported(line)["counters"]
+
+
+def test_how_indices_of_assumed_rows_are_drawn() -> None:
+    """Some rows come more often than others, so that more of those that are asked for are held."""
+    line = "model k.psk --rows 4000 --dim n=2000 --target u55c --place many=memory:64"
+    found = [told(f"{line} --indices {law}") for law in ("uniform", "zipf:0.99")]
+    cycles = [re.findall(r" cycles +│ ([\d,]+)", said) for said in (found[0], told(line))]
+    assert cycles[0] == cycles[1]
+    held = [float(re.findall(r"([\d.]+)% of them held", said)[0]) for said in found]
+    assert held[1] > 2 * held[0]
+    for said, law in zip(found, ("uniform", "Zipf 0.99"), strict=True):
+        assert f"indices drawn: {law}, seed 1" in " ".join(said.replace("│", " ").split())
+    assert "it must be uniform or zipf:THETA" in told(f"{line} --indices zipf:-1", 1)
+    said = told("model k.psk --data words.csv --indices uniform", 1)
+    assert "error[E609]: indices: a table has its own" in said
+
+
+def test_the_table_says_what_an_index_counts() -> None:
+    given = "--data numbers.csv --on-null skip --dim n=max"
+    assert "n=6" in told(f"check k.psk {given}")
+    Path("matrix.psk").write_text("kernel f(g: index[n], x: input[d], E: model[n, d])\n  E[g] += x\n")
+    said = told("check matrix.psk --data numbers.csv --dim d=max", 1)
+    assert "error[E504]: dimension d cannot have the size max" in said
+    made = ps.compile("k.psk", table="numbers.csv", dims={"n": "max"}, on_null="skip")
+    assert made.run("numbers.csv", backend="golden").result["many"].tolist() == [4, 0, 0, 0, 0, 2]
+
+
+def test_sweeps_read_categories() -> None:
+    found = ps.explore("k.psk", table="words.csv", target="u55c", dims={"n": "max"})
+    assert found["status"].to_pylist() == ["fits"]
+    rows = {"rows": 2000, "target": "u55c", "dims": {"n": 900}, "place": {"many": "memory:64"}}
+    even, uneven = (ps.explore("k.psk", indices=law, **rows) for law in ("uniform", "zipf:0.99"))
+    assert even["cycles"][0].as_py() > uneven["cycles"][0].as_py() > 0

@@ -43,6 +43,9 @@ class Job:
         _check_seed(engine, kernel, request)
         engine.allow(kernel, command, request)
         state.record.source = kernel.source or ""
+        own = dict(request.own)
+        if "dims" in own:
+            own["dims"] = kernel.sized(own["dims"])
         given = Given(
             source=request.source,
             rows=request.rows,
@@ -50,7 +53,7 @@ class Job:
             format=request.format,
             memory=request.memory,
             link=request.link,
-            options=request.own,
+            options=own,
         )
         return cls(state, command, kernel, engine, given)
 

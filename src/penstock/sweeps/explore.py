@@ -19,6 +19,7 @@ from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Given
 from penstock.errors import no_option
 from penstock.models.target import Target
+from penstock.options import taken
 
 from .crews import Crew, Dask, Processes, unable
 from .grid import Sweep, made
@@ -133,8 +134,12 @@ def explore(
     if table is None and rows is None and not engine.data_optional:
         needs = f"explore needs {engine.needs(kernel)}"
         raise error("E904", needs, Span.whole("explore"), hint="give table=, or rows= so many")
+    own = taken([o for c in ("compile", "model") for o in engine.options.get(c, ())], own)
+    if "dims" in own:
+        own["dims"] = kernel.sized(own["dims"])
     given = Given(None, table, rows, seed, memory=memory, link=link, options=own)
     if table is not None:
+        given = engine.reads(kernel, given)
         given = replace(given, data=engine.open(table, given))
     asked = made(
         Task(kernel, engine.name, given),

@@ -305,7 +305,11 @@ class AnalyticsDesign(Design):
         if isinstance(assumed, Assumed):
             if freeze is not None:
                 raise bad_value("freeze", "which rows stop changing depends on the table: give one")
-            return Assumption(design, assumed)
+            if given.option("indices") is not None and not self.plan.indices:
+                raise bad_value("indices", "the kernel has no index")
+            return Assumption(design, assumed, given.option("indices", 0.0))
+        if given.option("indices") is not None:
+            raise bad_value("indices", "a table has its own: it is for rows that are assumed")
         table = table_on(given.data, given.source, self.plan.walk, self.labels, **self._asked())
         if self.plan.score is not None:
             return Scored(design, table, given.place)

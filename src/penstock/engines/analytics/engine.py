@@ -68,7 +68,7 @@ class AnalyticsEngine(Engine):
         from .columns import index_columns
 
         names = index_columns(kernel, given.option("bindings"))
-        return replace(given, options={**given.options, "indices": names}) if names else given
+        return replace(given, options={**given.options, "index_columns": names}) if names else given
 
     def sizes(self, kernel: AnyKernel, given: Given) -> Mapping[str, int]:
         assert isinstance(kernel, Kernel | ScoreKernel)
@@ -77,8 +77,9 @@ class AnalyticsEngine(Engine):
     def open(self, source: Any, given: Given) -> Any:
         from penstock.tables import open_source
 
-        asked = {name: given.option(name, ()) for name in ("indices", "categories")}
-        return open_source(source, pages=given.option("pages"), **asked)
+        indices, categories = given.option("index_columns", ()), given.option("categories", ())
+        pages = given.option("pages")
+        return open_source(source, pages=pages, indices=indices, categories=categories)
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
         from .measure import quicker
@@ -127,7 +128,7 @@ class AnalyticsEngine(Engine):
             kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt, policy)]
         rows = None if graph.score else few_rows(given, schema, part)
         decides = not quick and (timing.shift_invariant or not graph.score)
-        exact = measure(schema, timing, rows) if decides else None
+        exact = measure(schema, timing, rows, given.option("indices", 0.0)) if decides else None
         planned = plan(
             graph,
             binding.fields,

@@ -79,7 +79,9 @@ def rows_moved(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Row]:
         return
     counts = {name: run.counters.get(name, 0) for name in ROW_COUNTERS}
     asked, moved = counts["row_lookups"], (counts["rows_fetched"], counts["rows_written"])
-    drawn = "; indices drawn: uniform, seed 1" if outcome.assumed else ""
+    zipf = getattr(outcome.workload, "zipf", 0.0)
+    law = f"Zipf {zipf:g}" if zipf else "uniform"
+    drawn = f"; indices drawn: {law}, seed 1" if outcome.assumed else ""
     share = f"{counts['row_hits'] / max(asked, 1):.1%}"
     yield Row("rows", f"{asked:,} asked for, {share} of them held{drawn}")
     bank = ""

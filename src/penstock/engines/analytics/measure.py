@@ -45,9 +45,9 @@ class Measure:
     A few known rows are run through on all ports: the last page is not full, and some ports may have none.
     """
 
-    def __init__(self, schema: Schema, memory: Memory, rows: int | None) -> None:
+    def __init__(self, schema: Schema, memory: Memory, rows: int | None, zipf: float) -> None:
         self.schema, self.given, self.known = schema, memory, rows is not None
-        self.rows = rows or ROWS
+        self.rows, self.zipf = rows or ROWS, zipf
         self._events: dict[tuple[object, ...], Events] = {}
 
     @cached_property
@@ -74,7 +74,7 @@ class Measure:
         plan, events = replace(plan, epochs=1, ring=0), self.events(plan)
         if plan.tables:
             table = assume(self.schema, min(self.rows, _sample(plan)))
-            tuples = drawn(plan, table.rows)
+            tuples = drawn(plan, table.rows, self.zipf)
             asked = RowsAsked(rows_in_memory(plan, tuples), [0] * len(plan.tables))
             costs, late = table.costs(plan.port, plan.walk), waits(plan, tuples)
             found = model_cycles(plan, costs, self.memory, 1, rows=asked, waits=late)
@@ -98,9 +98,11 @@ class Measure:
         return run(plan, sources, self.memory, 1).total
 
 
-def measure(schema: Schema, memory: Memory, rows: int | None = None) -> Measure | None:
-    """Return what measures plans for a table of so many rows; None for columns whose lengths are not known."""
-    found = Measure(schema, memory, rows)
+def measure(
+    schema: Schema, memory: Memory, rows: int | None = None, zipf: float = 0.0
+) -> Measure | None:
+    """Return what measures plans for a table of so many rows, whose indices are drawn as `zipf` says; None for columns whose lengths are not known."""
+    found = Measure(schema, memory, rows, zipf)
     try:
         assert found.table
     except SourceError:
@@ -142,7 +144,7 @@ def quicker(
         return design
     try:
         other, its = in_memory()
-        whole = _cycles(design, plan, Given(rows=rows), epochs)
+        whole = _cycles(design, plan, _first(replace(given, data=None), rows, rows), epochs)
         return other if _extended(other, its, given, rows) < whole else design
     except (KernelError, SourceError, RunError):
         return design  # rows of these models do not lie in memory, or are not there
@@ -171,7 +173,7 @@ def _first(given: Given, rows: int, count: int) -> Given:
     """Return what is given for a run, but of about so many of its tuples."""
     table = given.data
     if not isinstance(table, Table):
-        return Given(rows=count)
+        return Given(rows=count, options={"indices": given.option("indices", 0.0)})
     pages = max(1, len(table.pages) * count // rows)
     return replace(given, data=replace(table, pages=table.pages[:pages]))
 

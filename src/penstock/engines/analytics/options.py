@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from penstock.dsl.analytics.choices import PREFER
-from penstock.options import FILL, INPUTS, RING, TABLE, Count, Option, Pair
+from penstock.options import FILL, INPUTS, RING, TABLE, Count, Law, Option, Pair
 
 __all__ = ["FORCES", "OPTIONS"]
 
@@ -145,6 +145,13 @@ _INDICES = (
         "What a row does whose category the design does not know; last: the model's last row stands for it.  [default: error]",
     ),
 )
+_LAW = Option(
+    "--indices",
+    "indices",
+    Law(),
+    "LAW",
+    "How the indices of assumed rows are drawn: uniform or zipf:THETA.  [default: uniform]",
+)
 _PREFER = (
     Option(
         "--prefer",
@@ -170,7 +177,7 @@ _ALL = (*TABLE, *INPUTS, *_INDICES, *_KERNEL, *_PLAN, *_PREFER)
 _COLUMNS = tuple(option for option in TABLE if option.name in ("dims", "bindings"))
 _COLUMNS += (_INDICES[0],)
 OPTIONS = dict.fromkeys(("check", "compile", "build"), _ALL) | {
-    "model": (*_ALL, _FREEZE),
+    "model": (*_ALL, _FREEZE, _LAW),
     "simulate": (*_ALL, _FREEZE),
     "profile": _COLUMNS,
 }

@@ -183,10 +183,10 @@ def _left_out(plan: AnalyticsPlan, counts: RowCounts) -> dict[str, int]:
 
 
 class Assumption(AssumedRows):
-    """A training on rows that are only assumed."""
+    """A training on rows that are only assumed. `zipf`: how their indices are drawn, as of `models.analytics.job.drawn`."""
 
-    def __init__(self, design: AnalyticsDesign, table: Assumed) -> None:
-        self.design, self.table = design, table
+    def __init__(self, design: AnalyticsDesign, table: Assumed, zipf: float = 0.0) -> None:
+        self.design, self.table, self.zipf = design, table, zipf
         self.name, self.rows, self.pages = design.plan.schema.table, table.rows, table.pages
         self.streamed = (
             sum(line.total for line in _lines(design, table.pages)) * design.plan.page_size
@@ -197,7 +197,7 @@ class Assumption(AssumedRows):
         costs, rows = self.table.costs(plan.port, plan.walk), self.table.rows
         batch = max(plan.merge_count, 1)
         many = rows if plan.tables or rows <= DRAWN else DRAWN // batch * batch
-        tuples = drawn(plan, many) if plan.indices else None
+        tuples = drawn(plan, many, self.zipf) if plan.indices else None
         run = self.table.pages, memory, plan.epochs, rows, tuples, rows if many < rows else 0
         return _cycles(self.design, costs, *run)
 
