@@ -164,7 +164,7 @@ class Run(hooks.Shown):
         Parameters: `source`: as `ps.compile` takes it, a file, a server's table, a frame, arrays, with the columns that the kernel's
         inputs learned from; no label is needed. `backend`: "host" (float64, by NumPy) or as `Design.run`: the scores are the hardware's then, in the
         format of the training, which is what kernels have unless given; fits have "host". `options`: `target`; `on_null` ("skip" unless
-        given: such a row's score is NULL, or "error"), `on_nan`, `on_overflow`, the training's unless given; those of `Design.run`.
+        given: such a row's score is NULL, or "error"), `on_nan`, `on_overflow`, `on_index`, `on_unseen`, the training's unless given; those of `Design.run`.
 
         Raises ScoreError (E631, E632), KernelError and SourceError for a kernel without a score, for rows without these columns, of
         other types, or none, and for values that the policies do not let pass.

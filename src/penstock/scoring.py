@@ -13,7 +13,7 @@ from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
 from penstock.dsl.core.scores import evaluate
 from penstock.engines.base import Design, Given
 from penstock.engines.score import ScoreError, Scoring, no_score
-from penstock.errors import not_one_of
+from penstock.errors import bad_value, not_one_of
 from penstock.feasible import feasible
 from penstock.host.sources import Table, open_table
 from penstock.models.heap.schema import Schema
@@ -33,6 +33,7 @@ __all__ = [
     "BACKENDS",
     "HOST",
     "POLICIES",
+    "check_policies",
     "on_host",
     "predict",
     "score_design",
@@ -47,21 +48,35 @@ POLICIES: dict[str, tuple[str, ...]] = {
     "on_null": ("error", "skip"),
     "on_nan": ON_NAN,
     "on_overflow": ON_OVERFLOW,
-    "on_unseen": ("error", "skip"),
+    "on_unseen": ("error", "skip", "last"),
+    "on_index": ("error", "skip"),
 }
 #: what computes scores
 BACKENDS = (HOST, *(name for name in RUNS if name != "model"))
 
 
-def score_table(scoring: Scoring, source: Any) -> Table:
-    """Return the table that a source holds, for scores. Raises SourceError; ScoreError (E632) for columns of other kinds."""
+def check_policies(scoring: Scoring, policies: Mapping[str, Any]) -> None:
+    """Raise OptionError for values that the policies of a run's scores do not have."""
+    by_index = bool(scoring.kernel.graph.of_kind("index"))
+    for name, value in policies.items():
+        known = POLICIES[name] if by_index or name != "on_unseen" else POLICIES[name][:2]
+        if value is not None and value not in known:
+            raise not_one_of(name, value, known)
+        if value is not None and name == "on_index" and not by_index:
+            raise bad_value(name, "the kernel has no index")
+
+
+def score_table(scoring: Scoring, source: Any, on_unseen: str | None = None) -> Table:
+    """Return the table that a source holds, for scores; `on_unseen`: what a category does that was not learned, in place of the training's own.
+    Raises SourceError; ScoreError (E632) for columns of other kinds."""
     learned = {c.name: c for c in scoring.schema.columns if not c.dropped}
     used = [learned[name] for names in scoring.columns.values() for name in names]
     # numbers of categories hold; without any, a server's own pages may serve
     random = isinstance(source, str) and source.startswith("random:")
     like = scoring.schema if random or any(c.labels is not None for c in used) else None
     indices = [n for v in scoring.kernel.graph.of_kind("index") for n in scoring.columns[v.name]]
-    unseen = "error" if scoring.options.get("on_unseen", "error") == "error" else "code"
+    on_unseen = on_unseen or scoring.options.get("on_unseen", "error")
+    unseen = "error" if on_unseen == "error" else "code"
     table = open_table(source, like, (), indices=indices, unseen=unseen)
     here = {c.name: c for c in table.schema.columns if not c.dropped}
     if scoring.groups is not None and scoring.groups.column not in here:
@@ -135,11 +150,10 @@ def predict(
     """Return the scores of a source's rows, see `Run.predict`."""
     policies = {name: options.pop(name) for name in POLICIES if name in options}
     backend = backend or scoring.backend
-    known = {name: POLICIES[name] for name in policies} | {"backend": BACKENDS}
-    for name, value in {**policies, "backend": backend}.items():
-        if value is not None and value not in known[name]:
-            raise not_one_of(name, value, known[name])
-    table = score_table(scoring, source)
+    check_policies(scoring, policies)
+    if backend not in BACKENDS:
+        raise not_one_of("backend", backend, BACKENDS)
+    table = score_table(scoring, source, policies.get("on_unseen"))
     if backend == HOST:
         return on_host(scoring, table, source, **policies)
     design = score_design(scoring, table, source, target, **policies)

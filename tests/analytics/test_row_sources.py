@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import penstock as ps
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.host.sources import SourceError
+from testbench.command_line import told
 
 
 @ps.kernel
@@ -118,6 +120,35 @@ def test_unseen_categories() -> None:
     run = design.run(new)
     assert run.result["total"].tolist() == [1, 3, 2] and run.counters["unseen_last"] == 1
     assert run.predict({"c": ["a", "new"], "x": [0, 0]}).values.tolist() == [1, 2]
+    with pytest.raises(KernelError, match="on_unseen: the last of the 2 rows of c is a category's own"):
+        ps.compile(seen, "small", table, on_unseen="last")
+
+
+def test_scores_of_unseen_categories(tmp_path: Path) -> None:
+    """What scoring says goes before what the training said."""
+    table = {"c": np.array(["b", "a"]), "x": np.ones(2)}
+    new = {"c": ["a", "zz", "b"], "x": [0.0, 0.0, 0.0]}
+    run = ps.compile(seen, "small", table, dims={"n": 3}).run(table)
+    with pytest.raises(SourceError, match="row 2, column 'c': the category 'zz'"):
+        run.predict(new)
+    assert run.predict(new, on_unseen="skip").values.tolist() == [1, None, 1]
+    assert run.predict(new, on_unseen="last").values.tolist() == [1, 0, 1]
+    with pytest.raises(ps.Error, match="on_unseen must be one of error, skip, last, not 'first'"):
+        run.predict(new, on_unseen="first")
+    run.save(tmp_path / "run")
+    np.savez(tmp_path / "new.npz", **new)
+    out = tmp_path / "scores.csv"
+    told(f"score {tmp_path}/run --data {tmp_path}/new.npz --on-unseen skip --out {out}")
+    assert [line.rpartition(",")[2] for line in out.read_text().split()[1:]] == ["1.0", "", "1.0"]
+
+
+def test_scores_of_rows_that_there_are_not() -> None:
+    table = {"c": np.array([0, 1, 2]), "x": np.ones(3)}
+    run = ps.compile(seen, "small", table).run(table)
+    new = {"c": [0, 5], "x": [0.0, 0.0]}
+    with pytest.raises(ps.Error, match="5 is not one of 0 to 2"):
+        run.predict(new)
+    assert run.predict(new, on_index="skip").values.tolist() == [1, None]
 
 
 @ps.kernel(batch=2)

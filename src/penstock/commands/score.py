@@ -29,15 +29,24 @@ def _score(state: State, **values: Any) -> int:
     from penstock.output import check_file, write_file
     from penstock.run import Run, golden, model
     from penstock.scores import check_suffix, encoded
-    from penstock.scoring import HOST, POLICIES, on_host, score_design, score_table, scores_of
+    from penstock.scoring import (
+        HOST,
+        POLICIES,
+        check_policies,
+        on_host,
+        score_design,
+        score_table,
+        scores_of,
+    )
 
     asked, outcome, steps = state.asked, state.record, state.steps
     out = check_file(rest["out"])
     check_suffix(str(out))
     scoring = Run.load(asked.kernel).scoring
-    with steps.step("reading the table"):
-        table = score_table(scoring, asked.source)
     policies = {name: rest[name] for name in POLICIES}
+    check_policies(scoring, policies)
+    with steps.step("reading the table"):
+        table = score_table(scoring, asked.source, rest["on_unseen"])
     backend = rest["backend"] or scoring.backend
     if backend == HOST:
         with steps.step("scores"):
@@ -86,8 +95,13 @@ def _parameters() -> list[click.Parameter]:
         ),
         Once(
             ("--on-unseen",),
-            type=click.Choice(["error", "skip"]),
-            help="What a group does that was not fitted.  [default: error]",
+            type=click.Choice(["error", "skip", "last"]),
+            help="What a group or category does that was not learned from; last: the model's last row stands for it.  [default: error]",
+        ),
+        Once(
+            ("--on-index",),
+            type=null,
+            help="What an index does that names no row of a model.  [default: error]",
         ),
         *(option.parameter() for option in INPUTS),
         *OUTPUT(),

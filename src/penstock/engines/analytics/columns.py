@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from penstock.dsl.core.diagnostics import error
+
 if TYPE_CHECKING:
     from penstock.dsl.core.bind import Binding
     from penstock.dsl.core.bind_index import Counts
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.dsl.core.scores import ScoreKernel
     from penstock.models.heap.schema import Schema
 
-__all__ = ["counted", "counts_learned", "counts_of", "hashed", "index_columns"]
+__all__ = ["check_spare", "counted", "counts_learned", "counts_of", "hashed", "index_columns"]
 
 
 def counts_of(table: Any) -> Counts | None:
@@ -56,6 +58,18 @@ def counts_learned(kernel: ScoreKernel, bindings: Mapping[str, Sequence[str]] | 
         places = index.shape[0] if index.shape else 1
         known |= {name: (far, places, 0) for name, far in zip(names, index.init, strict=True)}
     return known.__getitem__
+
+
+def check_spare(schema: Schema, binding: Binding, kernel: AnyKernel) -> None:
+    """Raise KernelError (E609) where the last row, which shall stand for categories that are not known, is a known one's."""
+    for parameter in kernel.of_kind("index"):
+        index = binding.indices[parameter.name]
+        labels = [schema.columns[n].labels for n, _, _ in index.columns]
+        own = sum(len(known) for known in labels if known is not None)
+        if all(known is not None for known in labels) and index.counts <= own:
+            what = f"on_unseen: the last of the {index.counts:,} rows of {parameter.name} is a category's own"
+            hint = f"give the model one row more: --dim {parameter.dims[0]}={own + 1}"
+            raise error("E609", what, parameter.span, hint=hint, source=kernel.source)
 
 
 def counted(graph: Graph, binding: Binding) -> None:

@@ -373,7 +373,7 @@ def front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, Bi
     from penstock.dsl.core.bind import bind, schema_for
     from penstock.models.heap.schema import Schema
 
-    from .columns import counted, counts_learned, counts_of, hashed
+    from .columns import check_spare, counted, counts_learned, counts_of, hashed
 
     dims, bindings = given.option("dims"), given.option("bindings")
     if given.data is None or isinstance(given.data, str):
@@ -385,6 +385,8 @@ def front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, Bi
     if isinstance(kernel, ScoreKernel):
         counts = counts_learned(kernel, bindings)
     binding = bind(kernel, schema, bindings, dims, unusable, counts)
+    if given.option("on_unseen") == "last":
+        check_spare(schema, binding, kernel)
     graph = kernel.trace(binding.dims)
     for index in binding.indices.values():
         schema = index.whole(schema)
