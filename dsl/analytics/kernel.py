@@ -7,6 +7,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ __all__ = ["MAX_EPOCHS", "Kernel"]
 MAX_EPOCHS = 2**31 - 1
 #: the most rows of a model that is read and changed by index
 MAX_ROWS = 1 << 32
+#: numbers of a model: its start and its result are held as float64
+MAX_NUMBERS = 1 << 28
 
 
 @dataclass
@@ -53,7 +56,18 @@ class Kernel(AnyKernel):
                 parameter.span,
                 hint=f"give it with --dim {missing[0]}=SIZE",
             )
+        for model in self.of_kind("model"):
+            self._check_numbers(model, prod(given.get(str(d), d) for d in model.dims))
         return self._trace(given)
+
+    def _check_numbers(self, model: Parameter, numbers: int) -> None:
+        if numbers > MAX_NUMBERS:
+            raise self.error(
+                "E307",
+                f"the model {model.name} has {numbers:,} numbers; the most are {MAX_NUMBERS:,}",
+                model.span,
+                hint="where an index takes sparse numbers, --categories COLUMN counts those that there are",
+            )
 
     def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
         """Check the kernel for sizes that may still be unknown and return its warnings. Raises KernelError at the first error."""

@@ -308,3 +308,13 @@ def test_a_servers_table(postgres: str) -> None:
         _, run = counted(seen, asked, bind={"c": column})
         assert run.result["many"].tolist() == many, column
     assert counted(bag, source, bind={"c": "c"})[1].result["many"].tolist() == [0, 1, 2]
+
+
+def test_sparse_numbers_that_are_no_categories() -> None:
+    table = {"c": [1_000_000_007, -4], "x": [1.0, 2.0]}
+    with pytest.raises(KernelError, match=r"(?s)E307.*many has 1,000,000,008 numbers.*--categories"):
+        ps.compile(seen, "small", table, on_index="skip")
+    with pytest.raises(KernelError, match="categories: no index takes a column x"):
+        ps.compile(seen, "small", table, categories=("x",))
+    design = ps.compile(seen, "small", table, categories=("c",))
+    assert design.run(table).result["many"].tolist() == [1, 1]

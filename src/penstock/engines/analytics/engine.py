@@ -9,6 +9,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.core.hints import closest
 from penstock.dsl.core.scores import ScoreKernel, graph_to_json
 from penstock.engines.base import Design, Engine, Given
 from penstock.inputs import input_policy
@@ -79,6 +81,10 @@ class AnalyticsEngine(Engine):
 
         indices, categories = given.option("index_columns", ()), given.option("categories", ())
         pages = given.option("pages")
+        if wrong := next((name for name in categories if name not in indices), None):
+            message = f"categories: no index takes a column {wrong}"
+            hint = closest(wrong, indices) or f"indices take {', '.join(indices)}"
+            raise error("E609", message, Span.whole("--categories"), hint=hint)
         return open_source(source, pages=pages, indices=indices, categories=categories)
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
@@ -431,8 +437,6 @@ def _choices(given: Given, fmt: Format, graph: Graph) -> Any:
 
 def _format(given: str | Format | None) -> Format:
     """Return the format that is asked for, float32 without. Raises KernelError (E603)."""
-    from penstock.dsl.core.diagnostics import Span, error
-    from penstock.dsl.core.hints import closest
     from penstock.models.numerics.formats import float32, parse_format
 
     if not isinstance(given, str):
