@@ -74,7 +74,8 @@ class Emitter:
         detail: tuple[int, ...] = (),
     ) -> View:
         """Add an operation; return its result. `columns` > 0 says that so many columns are reduced, lanes first."""
-        of_tuples = merge or any(self.buffers[o.buffer].home == "thread" for o in operands)
+        used = (dest, *(o.buffer for o in operands))  # a count of full bags is a constant
+        of_tuples = merge or any(self.buffers[b].home == "thread" for b in used)
         self.ops.append(
             Op(
                 re.sub(r"\W+", "_", f"{site.node.op}{site.index}"),  # signals are named so

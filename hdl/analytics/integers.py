@@ -120,7 +120,8 @@ class Integers(wiring.Component):
         [dividend, _] = self._operands()
         if unit.shifts:
             bits = divisor.bit_length() - 1
-            return pipe.rank(o=dividend >> bits if quotient else dividend[:bits] if bits else 0).o
+            low = (dividend & divisor - 1)[:bits]  # a slice alone extends no sign
+            return pipe.rank(o=dividend >> bits if quotient else low if bits else 0).o
         raised = unit.raised(unit.detail[3])
         left = Signal(unit.dividend)
         pipe.m.d.comb += left.eq(dividend + raised)

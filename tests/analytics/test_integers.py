@@ -82,6 +82,16 @@ def test_arithmetic(symbol: str) -> None:
         assert results(name, *given) == [e & (1 << abs(width)) - 1 for e in expected], name
 
 
+@pytest.mark.parametrize("low", [-1, -2, -5])
+def test_a_negative_dividend_of_fewer_bits_than_the_divisor(low: int) -> None:
+    column = list(range(low, 2))
+    for divisor in (8, 1024):
+        for symbol, width in (("//", 1), ("%", divisor.bit_length() - 1)):
+            name = f"integer {symbol} {width} 1 {divisor} {low} {width_of((low, 1))}"
+            expected = [MEANINGS[symbol](v, divisor) & (1 << width) - 1 for v in column]
+            assert results(name, column) == expected, name
+
+
 @pytest.mark.parametrize("size", [4, 8])
 def test_hash(size: int) -> None:
     for span in ((0, 70_000), (-(2**31), 2**31 - 1)):

@@ -251,6 +251,17 @@ def test_computed_rows(tmp_path: Path) -> None:
     assert "penstock_integer" in design.verilog and "penstock_hash" in design.verilog
 
 
+def test_counts_of_full_bags(tmp_path: Path) -> None:
+    """They are constants, in values and in rows, alone and among others."""
+    text = """kernel k(u: index[3], c: index[3, 2], x: input, E: model[3], F: model[3])
+  E[u] += count(c) * 2
+  F[u] <- count(c) + count(c)
+  E[(u + count(c)) % len(E)] -= x * exp(-count(c))
+"""
+    table = {"u": np.arange(4) % 3, "c": np.arange(8).reshape(4, 2) % 3, "x": np.ones(4)}
+    _equal(text, table, {}, "fixed:8,8", tmp_path, "pysim")
+
+
 def test_the_nearest_row(tmp_path: Path) -> None:
     """Models that are read whole and by row; the row depends on values."""
     x = np.random.default_rng(5).normal(size=(9, 2)).astype(np.float32)
@@ -265,6 +276,7 @@ def test_the_nearest_row(tmp_path: Path) -> None:
         ("s[i % (j + 1)] += x", "it divides integers by what is no positive constant"),
         ("s[i * i * i * i * i % 7] += x", "its integers may have more than 63 bits"),
         ("s[argmin(w)] += x", "which row it is does not depend on the tuple"),
+        ("s[count(c)] += x", "which row it is does not depend on the tuple"),
         ("s[i] += number(hash(j))", "float32 does not have each integer that it takes for a value"),
         (
             "s[i * i] += x * (i // (j - 20) > 0)",
@@ -273,8 +285,10 @@ def test_the_nearest_row(tmp_path: Path) -> None:
     ],
 )
 def test_what_stays_golden(line: str, reason: str) -> None:
-    text = f"kernel k(i: index[n], j: index[n], x: input, s: model[n], w: model[n])\n  {line}\n  w <- w\n"
+    text = "kernel k(i: index[n], j: index[n], c: index[n, 2], x: input, s: model[n], w: model[n])\n"
+    text += f"  {line}\n  w <- w\n"
     table = {"i": np.arange(9) * 100_000, "j": np.arange(9), "x": np.ones(9)}
+    table["c"] = np.ones((9, 2), np.int64)
     kernel = from_text(text)
     design = ps.compile(kernel, table=table, dims={"n": 900_001})
     assert [reason in w.message for w in kernel.warnings if w.code == "W496"] == [True]

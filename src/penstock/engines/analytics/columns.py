@@ -73,17 +73,26 @@ def check_spare(schema: Schema, binding: Binding, kernel: AnyKernel) -> None:
 
 
 def counted(graph: Graph, binding: Binding) -> None:
-    """Put the number of its places for the count of a bag that all tuples fill."""
-    bags: dict[int, set[str]] = {}
+    """Put the number of its places for the count of a bag that all tuples fill, and for integers that are made of such alone."""
+    from penstock.dsl.analytics.integers import INTEGERS, MEANINGS
     from penstock.dsl.core.graph import Region
+    from penstock.dsl.core.operations import evaluate
 
+    bags: dict[int, set[str]] = {}
     for n, node in enumerate(graph.nodes):
         own = {node.attrs["name"]} if node.op == "index" else set()
         bags[n] = own.union(*(bags[i] for i in node.inputs))
+        of = [graph.nodes[i] for i in node.inputs]
         if node.op == "count" and all(binding.indices[name].apart for name in bags[n]):
-            places = graph.nodes[node.inputs[0]].shape[-1]
-            attrs = {"value": float(places)}
-            graph.nodes[n] = replace(node, op="const", inputs=(), region=Region.RUN, attrs=attrs)
+            value = float(of[0].shape[-1])
+        elif node.op in INTEGERS and of and all(o.op == "const" for o in of):
+            values = [o.attrs["value"] for o in of]
+            value = float(evaluate(MEANINGS[node.op], values, node.attrs, [False] * len(of)))
+        else:
+            continue
+        graph.nodes[n] = replace(
+            node, op="const", inputs=(), region=Region.RUN, attrs={"value": value}
+        )
 
 
 def hashed(graph: Graph, schema: Schema, binding: Binding) -> None:

@@ -59,7 +59,12 @@ def batched(rng: np.random.Generator) -> str:
 def computed(rng: np.random.Generator) -> str:
     """The same with integers made of the indices, and with the place of the least of a row."""
     text = batched(rng)
-    made = ["(a + 2 * b) % len({})", "hash(b - a, 3) % len({})", "(a * b // 3) % len({})"]
+    made = [
+        "(a + 2 * b) % len({})",
+        "hash(b - a, 3) % len({})",
+        "(a * b // 3) % len({})",
+        "(a % 3 - b % 2) % 16 % len({})",
+    ]
     for table in "EFs":
         for index in "ab":
             if rng.random() < 0.5:
@@ -95,7 +100,12 @@ def fields(rng: np.random.Generator) -> str:
 def bags(rng: np.random.Generator) -> str:
     """The same with integers made of the bags, and values made of these."""
     text = fields(rng)
-    made = ["(c + 2 * a) % len({})", "hash(d - c, 3) % len({})", "(c * d // 3) % len({})"]
+    made = [
+        "(c + 2 * a) % len({})",
+        "hash(d - c, 3) % len({})",
+        "(c * d // 3) % len({})",
+        "(d % 2 - c % 3) % 16 % len({})",
+    ]
     for table in "EFs":
         for bag in "cd":
             if rng.random() < 0.5:
