@@ -68,6 +68,27 @@ def test_model_predicts_cycles_and_prints_the_failure_budget(kernel, tmp_path):
     assert made["cycles"]["model"] > 0
 
 
+def test_plans_that_none_betters(tmp_path):
+    """Less trusted memory, fewer host bytes or a higher rate: each plan has one of them over each other plan."""
+    kernel = tmp_path / "large.py"
+    size = "key=ps.u64, value=ps.bytes(8), capacity=1 << 16"
+    kernel.write_text(f"import penstock as ps\nm = ps.ObliviousMap({size})\n")
+    found = _run("model", kernel, "--plans", "--ops", 300)
+    assert found.exit_code == 0 and "all in HBM" in found.output, found.output
+    table = found.output.partition(" plans ")[2]
+    rows = [
+        line.replace("│", " ").replace(",", "").split()
+        for line in table.splitlines()
+        if "%" in line
+    ]
+    plans = [(float(row[1]), float(row[3]), -float(row[5])) for row in rows]
+    assert len(plans) > 2
+    for one in plans:
+        for other in plans:
+            assert one is other or any(a < b for a, b in zip(one, other, strict=True))
+    assert "plans" not in _run("model", kernel, "--ops", 9).output.partition("resources")[2]
+
+
 @pytest.mark.parametrize(
     "line, message",
     [

@@ -186,6 +186,7 @@ class Mapped(Workload):
         self, design: MapDesign, name: str, requests: Sequence[Request], given: Given
     ) -> None:
         self.design, self.name, self.requests = design, name, list(requests)
+        self.given = given
         self.count = self.rows = len(self.requests)
         self.interval = int(given.option("interval", 0))
         draw = random.Random(given.seed or 1)

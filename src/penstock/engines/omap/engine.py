@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.boards.catalogue import targets
 from penstock.boards.records import from_json
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.omap.kernel import MapKernel
@@ -15,15 +14,16 @@ from penstock.errors import Conflict
 from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.errors import MapError
-from penstock.models.omap.planner import NoPlan, fitting, largest, plan
+from penstock.models.omap.planner import NoPlan, fitting, largest
 from penstock.models.omap.resources import estimate
 from penstock.models.resources import AIM, MOST
 from penstock.targets import link_named, timing_of
 
 from .commands import COMMANDS
-from .design import MapDesign, joined
+from .design import MapDesign
 from .operations import check_options
 from .options import OPTIONS
+from .plans import plans, room, trip
 
 if TYPE_CHECKING:
     import click
@@ -35,11 +35,6 @@ if TYPE_CHECKING:
     from penstock.report.rows import Part
 
 __all__ = ["MappingEngine"]
-
-#: a page's way over PCIe and back, as the published system has it, in µs
-_ROUND_TRIP = 1.26
-#: bytes a cycle of the widest port to a host on PCIe: 512 bits at 250 MHz carry what 16 lanes do
-_PORT = 64
 
 
 def _open(kernel: MapKernel, backend: str) -> Any:
@@ -99,42 +94,20 @@ class MappingEngine(Engine):
         assert isinstance(kernel, MapKernel)
         kernel.check()
         timing = timing_of(given.memory, part)
-        latency = round(_ROUND_TRIP * part.clock_mhz)
+        latency = trip(part)
         link = _link(given.link or given.option("link"), part)
         _check_powers(given)
-        few = _channels(given.option("channels"), part, timing)
-        cores = given.option("cores")
-        most = part.memory.bytes if _has_hbm(part) else inf
-
-        def plans(capacity: int) -> list[OmapConfig]:
-            return [
-                plan(
-                    capacity,
-                    kernel.value_bytes,
-                    key=kernel.key,
-                    memory=joined(timing, channels),
-                    bus_bytes=channels * max(part.bus_bytes, 16),
-                    hbm_bytes=given.option("hbm"),
-                    load=given.option("load"),
-                    share=given.option("share"),
-                    window=given.option("window"),
-                    trip=latency,
-                    rounds=given.option("rounds", 2),
-                    openers=cores,
-                    sealers=cores,
-                    widest=_widest(part, link),
-                )
-                for channels in few
-            ]
+        tried = partial(plans, kernel, part, timing, given, link)
+        most = room(part)
 
         def fits(capacity: int) -> bool:
             try:
-                return fitting(plans(capacity), part, most) is not None
+                return fitting(tried(capacity), part, most) is not None
             except ValueError:
                 return False
 
         try:
-            able = plans(kernel.capacity)
+            able = tried(kernel.capacity)
         except NoPlan as problem:
             raise error("E471", str(problem), kernel.name_span, hint=problem.hint) from None
         except ValueError as problem:
@@ -204,35 +177,6 @@ def _check_powers(given: Given) -> None:
                 Span.whole(f"--{name}"),
                 hint=f"write --{name} {near}, or leave it out: the planner chooses",
             )
-
-
-def _has_hbm(part: Target) -> bool:
-    return part.memory.kind.startswith("HBM")
-
-
-def _channels(count: int | None, part: Target, timing: Memory) -> tuple[int, ...]:
-    """Return how many channels a port may join. Raises KernelError (E471)."""
-    able = _has_hbm(part) and isinstance(timing, FixedLatency)
-    if count is None:
-        return (1, 2, 4) if able else (1,)
-    if count == 1 or able:
-        return (count,)
-    what = "whose channels answer after a fixed latency" if _has_hbm(part) else "that has HBM"
-    others = ", ".join(name for name, other in targets().items() if _has_hbm(other))
-    raise error(
-        "E471",
-        f"--channels {count} is for a target {what}",
-        Span.whole("--channels"),
-        hint=f"leave it out, or choose one of {others} with --memory latency=L,bytes=B",
-    )
-
-
-def _widest(part: Target, link: Memory | None) -> int:
-    """Return the bytes of a word of the host's ports, at most: no wider than the link that is given."""
-    widest = _PORT if part.link.kind == "xdma" else max(part.bus_bytes, 16)
-    while link is not None and widest > 16 and widest // 2 >= link.bytes_per_cycle:
-        widest //= 2
-    return widest
 
 
 def _link(text: str | Memory | None, part: Target) -> Memory | None:

@@ -94,7 +94,16 @@ _RUN = (
         "Cycles from one request's arrival to the next one's.  [default: 0]",
     ),
 )
+_FRONT = Option(
+    "--plans",
+    "plans",
+    bool,
+    None,
+    "Print the plans that none betters in trusted bytes, host bytes and rate.",
+    flagged=True,
+)
 OPTIONS = {
     **dict.fromkeys(("check", "compile", "build"), (*_PLAN, FILL)),
-    **dict.fromkeys(("model", "simulate"), (*_PLAN, FILL, *_RUN)),
+    "model": (*_PLAN, FILL, *_RUN, _FRONT),
+    "simulate": (*_PLAN, FILL, *_RUN),
 }

@@ -12,7 +12,8 @@ from penstock.report.common import agreement, cycle_rows, resources, speed_rows,
 from penstock.report.rows import Facts, Part, Row
 from penstock.report.words import amount, plural, target_text
 
-from .design import MapDesign
+from .design import MapDesign, Mapped
+from .plans import front
 
 __all__ = ["summary"]
 
@@ -28,6 +29,8 @@ def summary(outcome: Outcome) -> Iterable[Part]:
         yield Facts(tuple(speed_rows(outcome)))
     yield Facts((resources(outcome),))
     yield written(outcome)
+    if isinstance(outcome.workload, Mapped) and outcome.workload.given.option("plans"):
+        yield front(outcome)
 
 
 def _map(design: MapDesign) -> Facts:
@@ -51,6 +54,7 @@ def _map(design: MapDesign) -> Facts:
             f"{plan.hbm_bytes:,} bytes of HBM, {plan.host_bytes:,} bytes of pages "
             f"of {plan.page_bytes} bytes",
         ),
+        ("all in HBM", _whole(plan)),
         (
             "engine",
             f"{design.text()}, {plural(plan.chunks, 'piece')} a page; "
@@ -58,6 +62,13 @@ def _map(design: MapDesign) -> Facts:
         ),
         ("target", target_text(design.target)),
     )
+
+
+def _whole(plan: OmapConfig) -> str:
+    """Say what a map without pages would take: the position map, and a frame for each item."""
+    size = plan.records_at + -(-plan.capacity * plan.frame_bytes // 4096) * 4096
+    less = "less" if size < plan.hbm_bytes else "no less"
+    return f"{size:,} bytes would hold every item there, without a page: {less} trusted memory (no engine is that)"
 
 
 def _items(plan: OmapConfig) -> str:
