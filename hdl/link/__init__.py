@@ -2,6 +2,7 @@
 
 from .bridge import Bridge
 from .datagrams import DatagramReceiver, DatagramSender
+from .filler import Filler
 from .frames import Deframer, Framer
 from .link import Link
 from .mac import FrameReceiver, FrameSender
@@ -17,6 +18,7 @@ __all__ = [
     "DatagramSender",
     "Deframer",
     "Ethernet",
+    "Filler",
     "FrameReceiver",
     "FrameSender",
     "Framer",

@@ -8,12 +8,24 @@ from ...models.link.envelope import BUFFER, LONGEST
 from ...models.link.frames import CRC_BYTES, CRC_POLYNOMIAL, CRC_RESIDUE
 from ..apart import APART
 
-__all__ = ["BYTES", "HEAD", "DatagramReceiver", "DatagramSender", "crc_after"]
+__all__ = [
+    "BYTES",
+    "HEAD",
+    "WORD",
+    "WORDS",
+    "DatagramReceiver",
+    "DatagramSender",
+    "crc_after",
+    "crc_after_word",
+]
 
 #: bytes of which one is the last of its datagram
 BYTES = data.StructLayout({"data": 8, "last": 1})
-#: bytes of a request before its data, and the places in it that the receiver looks at
-HEAD, _KIND, _LENGTH = 20, 8, 10
+#: bytes of a word; words, the low byte first, of which one is the last, with `size` bytes beside its first; others are whole
+WORD = 4
+WORDS = data.StructLayout({"data": 8 * WORD, "size": 2, "last": 1})
+#: bytes of a request before its data, and the place of the word in it that has its kind and its length
+HEAD, _KIND = 20, 8
 
 
 def crc_after(crc, byte):
@@ -24,82 +36,108 @@ def crc_after(crc, byte):
     return crc
 
 
+def crc_after_word(crc, word):
+    """The CRC's register after four more bytes: each bit as the sum of those that it depends on."""
+    mixed, columns = crc ^ word, []
+    for bit in range(32):
+        state = 1 << bit
+        for _ in range(32):
+            state = state >> 1 ^ (CRC_POLYNOMIAL if state & 1 else 0)
+        columns.append(state)
+    rows = ([mixed[b] for b in range(32) if columns[b] >> out & 1] for out in range(32))
+    return Cat(Cat(row).xor() for row in rows)
+
+
 class DatagramReceiver(wiring.Component):
     """Datagrams in; head and data of those that are sound requests out, one after the other.
 
-    A datagram's byte takes a cycle, its last one two. One that is not sound, or for which there is no room, leaves no trace. Bytes are offered from two
-    cycles after a datagram's last one on, one a cycle. Between a datagram's bytes the line may rest.
+    A datagram's word takes a cycle, its last one two and one more for each of its bytes. One that is not sound, or for which there is no room, leaves no
+    trace. Words are offered from two cycles after a datagram was looked at on, one a cycle. Between a datagram's words the line may rest.
 
     Parameters
     ----------
     buffer
         Bytes of the ring: heads and data of all that waits, and the CRC of what comes, are fewer. A power of two.
     peer
-        Bytes before each datagram, of who sent it: handed on, no part of its CRC.
+        Bytes before each datagram, of who sent it: handed on, no part of its CRC. Whole words.
 
     Members
     -------
-    i : In(stream.Signature(BYTES)), spoilt : In(1)
-        `spoilt` with the last byte: the datagram is not sound.
-    o : Out(stream.Signature(8))
-        The peer, 20 bytes of head, then the data of a write. Where a request ends is in its head, which was checked.
+    i : In(stream.Signature(WORDS)), spoilt : In(1)
+        `spoilt` with the last word: the datagram is not sound.
+    o : Out(stream.Signature(32))
+        The peer, 20 bytes of head, then the data of a write, each from a word on. Where a request ends is in its head, which was checked.
     """
 
     def __init__(self, buffer: int = BUFFER, peer: int = 0):
         self.buffer, self.peer = buffer, peer
-        requests = {"i": In(stream.Signature(BYTES)), "spoilt": In(1)}
-        super().__init__({**requests, "o": Out(stream.Signature(8))})
+        requests = {"i": In(stream.Signature(WORDS)), "spoilt": In(1)}
+        super().__init__({**requests, "o": Out(stream.Signature(8 * WORD))})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.ring = ring = memory.Memory(shape=8, depth=self.buffer, init=[], attrs=APART)
+        words = self.buffer // WORD
+        m.submodules.ring = ring = memory.Memory(
+            shape=8 * WORD, depth=words, init=[], attrs=APART
+        )
         write, read = ring.write_port(), ring.read_port()
-        put, kept = Signal(range(self.buffer)), Signal(range(self.buffer))
-        get, ahead = Signal(range(self.buffer)), Signal(range(self.buffer))
+        put, kept = Signal(range(words)), Signal(range(words))
+        get, ahead = Signal(range(words)), Signal(range(words))
+        bad, full = Signal(), Signal()
         m.d.comb += [
             ahead.eq(get + (self.o.valid & self.o.ready)),
             read.addr.eq(ahead),
             read.en.eq(1),
             self.o.payload.eq(read.data),
-        ]
-        m.d.sync += [get.eq(ahead), self.o.valid.eq(ahead != kept)]
-
-        crc = Signal(32, init=0xFFFF_FFFF)
-        most = self.peer + HEAD + LONGEST + CRC_BYTES + 1
-        count = Signal(range(most + 1))
-        kind, length = Signal(8), Signal(16)
-        bad, ended, full = Signal(), Signal(), Signal()
-        size = self.peer + HEAD + CRC_BYTES + Mux(kind[0], length, 0)
-        sound = ~bad & ~kind[7] & (crc == CRC_RESIDUE) & (count == size) & (length <= LONGEST)
-        m.d.comb += [
             # one place stays free, to tell full from empty
             full.eq((put + 1)[: len(get)] == get),
-            self.i.ready.eq(~ended),
             write.addr.eq(put),
             write.data.eq(self.i.p.data),
             write.en.eq(self.i.valid & self.i.ready & ~full & ~bad),
         ]
-        with m.If(ended):
-            m.d.sync += [ended.eq(0), bad.eq(0), count.eq(0), crc.eq(0xFFFF_FFFF), put.eq(kept)]
-            with m.If(sound):
-                m.d.sync += [kept.eq(put - CRC_BYTES), put.eq(put - CRC_BYTES)]
-        with m.Elif(self.i.valid):
+        m.d.sync += [get.eq(ahead), self.o.valid.eq(ahead != kept)]
+
+        sound = self._look(m, bad)
+        with m.If(self.ended):
+            m.d.sync += [bad.eq(0), put.eq(kept)]
+            with m.If(sound):  # behind the data lies but a word with the CRC's end
+                m.d.sync += [kept.eq(put - 1), put.eq(put - 1)]
+        with m.Elif(self.i.valid & self.i.ready):
             m.d.sync += [
-                crc.eq(Mux(count < self.peer, crc, crc_after(crc, self.i.p.data))),
-                ended.eq(self.i.p.last),
                 bad.eq(bad | full | (self.spoilt & self.i.p.last)),
                 put.eq(put + write.en),
             ]
-            with m.If(count != most):  # no request is as long
-                m.d.sync += count.eq(count + 1)
-            with m.Switch(count):
-                with m.Case(self.peer + _KIND):
-                    m.d.sync += kind.eq(self.i.p.data)
-                with m.Case(self.peer + _LENGTH):
-                    m.d.sync += length[:8].eq(self.i.p.data)
-                with m.Case(self.peer + _LENGTH + 1):
-                    m.d.sync += length[8:].eq(self.i.p.data)
         return m
+
+    def _look(self, m, bad):
+        """The CRC, the length and the kind; return whether a datagram that has ended is a sound request."""
+        crc = Signal(32, init=0xFFFF_FFFF)
+        most = self.peer + HEAD + LONGEST + CRC_BYTES + 1
+        count = Signal(range(most + WORD))
+        kind, length = Signal(8), Signal(16)
+        tail, left = Signal(8 * WORD), Signal(range(WORD + 1))
+        taken, self.ended = self.i.valid & self.i.ready, Signal()
+        m.d.comb += self.i.ready.eq(~self.ended & (left == 0))
+        m.d.sync += self.ended.eq(left == 1)
+        with m.If(self.ended):
+            m.d.sync += [count.eq(0), crc.eq(0xFFFF_FFFF)]
+        with m.Elif(left != 0):
+            m.d.sync += [
+                crc.eq(crc_after(crc, tail[:8])),
+                tail.eq(tail >> 8),
+                left.eq(left - 1),
+            ]
+        with m.Elif(taken):
+            with m.If(self.i.p.last):
+                m.d.sync += [tail.eq(self.i.p.data), left.eq(self.i.p.size + 1)]
+            with m.Elif(count >= self.peer):
+                m.d.sync += crc.eq(crc_after_word(crc, self.i.p.data))
+            with m.If(count < most):  # no request is as long
+                m.d.sync += count.eq(count + Mux(self.i.p.last, self.i.p.size + 1, WORD))
+            with m.If(count == self.peer + _KIND):
+                m.d.sync += Cat(kind, Signal(8, name="port"), length).eq(self.i.p.data)
+        size = self.peer + HEAD + CRC_BYTES + Mux(kind[0], length, 0)
+        return ~bad & ~kind[7] & (crc == CRC_RESIDUE) & (count == size) & (length <= LONGEST)
 
 
 class DatagramSender(wiring.Component):

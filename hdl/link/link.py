@@ -5,9 +5,11 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from ...models.link.device import Identity
+from ...models.link.envelope import BUFFER
 from ..memory.axi import AXI4, AXI4Lite
 from .bridge import Bridge
-from .datagrams import BYTES, DatagramReceiver, DatagramSender
+from .datagrams import BYTES, WORDS, DatagramReceiver, DatagramSender
+from .filler import Filler
 from .frames import Deframer, Framer
 from .pusher import Pusher
 from .responder import Responder
@@ -33,7 +35,7 @@ class Link(wiring.Component):
     Members
     -------
     rx : In(1), tx : Out(1)
-    i : In(stream.Signature(BYTES)), spoilt : In(1), o : Out(stream.Signature(BYTES)), tick : In(1)
+    i : In(stream.Signature(WORDS)), spoilt : In(1), o : Out(stream.Signature(BYTES)), tick : In(1)
         In place of `rx` and `tx` where there are datagrams; `spoilt` as of `DatagramReceiver`, `tick` as of `Responder`.
     axil : Out(AXI4Lite)
     bus : Out(AXI4)
@@ -48,8 +50,8 @@ class Link(wiring.Component):
         self.registers = registers
         self.memory = memory
         if divisor is None:
-            datagrams = stream.Signature(BYTES)
-            members = {"i": In(datagrams), "spoilt": In(1), "o": Out(datagrams), "tick": In(1)}
+            datagrams, answers = stream.Signature(WORDS), stream.Signature(BYTES)
+            members = {"i": In(datagrams), "spoilt": In(1), "o": Out(answers), "tick": In(1)}
         else:
             members = {"rx": In(1, init=1), "tx": Out(1, init=1)}
         super().__init__({**members, "axil": Out(registers), "bus": Out(memory)})
@@ -60,10 +62,10 @@ class Link(wiring.Component):
             self.identity, registers=self.registers, memory=self.memory
         )
         connect(m, wiring.flipped(self.axil), bridge.axil)
-        connect(m, wiring.flipped(self.bus), bridge.bus)
         if self.divisor is None:
             self._datagrams(m, bridge)
         else:
+            connect(m, wiring.flipped(self.bus), bridge.bus)
             self._uart(m, bridge)
         return m
 
@@ -83,8 +85,19 @@ class Link(wiring.Component):
         connect(m, framer.o, transmitter.i)
 
     def _datagrams(self, m, bridge):
-        m.submodules.receiver = receiver = DatagramReceiver(self.identity.ring, self.peer)
-        m.submodules.responder = responder = Responder(self.peer, bool(self.rings))
+        m.submodules.receiver = receiver = DatagramReceiver(BUFFER, self.peer)
+        m.submodules.responder = responder = Responder(
+            self.memory, self.identity.memory_bytes, self.peer, bool(self.rings)
+        )
+        m.submodules.filler = filler = Filler(self.memory)
+        connect(m, bridge.bus, filler.bridge)
+        connect(m, filler.bus, wiring.flipped(self.bus))
+        connect(m, responder.fill, filler.i)
+        connect(m, responder.filling, filler.data)
+        m.d.comb += [
+            responder.fill_idle.eq(filler.idle),
+            responder.fill_status.eq(filler.status),
+        ]
         m.submodules.sender = sender = DatagramSender(self.peer)
         m.d.comb += [responder.tick.eq(self.tick), receiver.spoilt.eq(self.spoilt)]
         connect(m, wiring.flipped(self.i), receiver.i)

@@ -14,24 +14,25 @@ from ...models.link.ethernet import (
     GAP,
     LONGEST_FRAME,
     PREAMBLE,
+    SHIFT,
     SHORTEST,
     SLACK,
     START,
 )
 from ...models.link.frames import CRC_RESIDUE
-from .datagrams import BYTES, crc_after
+from .datagrams import WORD, WORDS, crc_after
 
 __all__ = ["SIZE", "FrameReceiver", "FrameSender"]
 
-#: bits of a frame's length
-SIZE = 11
+#: bits of a frame's length; of a byte in the ring, with whether it is its frame's last
+SIZE, _BYTE = 11, 9
 
 
 class FrameReceiver(wiring.Component):
     """Sound frames, without their FCS, out of what a PHY gives.
 
     A frame is sound that has 64 to 1,518 bytes, the right FCS and no error, and for which there is room. Others leave no trace. A sound frame's first
-    byte is offered seven cycles behind its last one, were both domains one. Between frames the line may rest for a cycle or more.
+    word is offered seven cycles behind its last byte, were both domains one. Between frames the line may rest for a cycle or more.
 
     Parameters
     ----------
@@ -42,22 +43,25 @@ class FrameReceiver(wiring.Component):
     -------
     rxd : In(8), rx_dv : In(1), rx_er : In(1)
         GMII, in domain `eth`.
-    o : Out(stream.Signature(BYTES))
-        Of 60 bytes or more, in domain `sync`, which is not slower than a twentieth of `eth`.
+    o : Out(stream.Signature(WORDS))
+        Of 60 bytes or more, in domain `sync`, which is not slower than a twentieth of `eth`. The first `SHIFT` bytes of the first word
+        are nobody's, so that what UDP carries begins with a word.
     """
 
     def __init__(self, buffer: int = FRAMES):
         self.buffer = buffer
         super().__init__(
-            {"rxd": In(8), "rx_dv": In(1), "rx_er": In(1), "o": Out(stream.Signature(BYTES))}
+            {"rxd": In(8), "rx_dv": In(1), "rx_er": In(1), "o": Out(stream.Signature(WORDS))}
         )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.ring = ring = memory.Memory(shape=9, depth=self.buffer, init=[])
-        self.write, self.read = ring.write_port(domain="eth"), ring.read_port(domain="sync")
-        self.kept, self.told = Signal(range(self.buffer)), Signal()  # told: changes with `kept`
-        self.grey = Signal(range(self.buffer))  # of the place that is read
+        words = self.buffer // WORD
+        m.submodules.ring = ring = memory.Memory(shape=WORD * _BYTE, depth=words, init=[])
+        self.write = ring.write_port(domain="eth", granularity=_BYTE)
+        self.read = ring.read_port(domain="sync")
+        self.kept, self.told = Signal(range(words)), Signal()  # told: changes with `kept`
+        self.grey = Signal(range(words))  # of the place that is read
         self._take(m)
         self._give(m)
         return m
@@ -69,11 +73,11 @@ class FrameReceiver(wiring.Component):
         bits = [crossed[k:].xor() for k in range(len(crossed))]
         room = Signal.like(get)
         m.d.comb += room.eq(get - put - 1)
-        m.d.eth += [get.eq(Cat(*bits)), full.eq(room < SLACK)]
+        m.d.eth += [get.eq(Cat(*bits)), full.eq(room < SLACK // WORD)]
         return full
 
     def _take(self, m):
-        put = Signal.like(self.kept)
+        put, lane = Signal.like(self.kept), Signal(range(WORD))
         late = Signal(8 * (FCS + 1))  # what may be the FCS, and the byte before
         count = Signal(range(LONGEST_FRAME + 2))
         crc, bad = Signal(32), Signal()
@@ -81,7 +85,7 @@ class FrameReceiver(wiring.Component):
         full = self._room(m, put)
         m.d.comb += [
             self.write.addr.eq(put),
-            self.write.data.eq(Cat(late[:8], ~self.rx_dv)),
+            self.write.data.eq(Cat(late[:8], ~self.rx_dv).replicate(WORD)),
         ]
         m.d.eth += [
             right.eq(crc == CRC_RESIDUE),
@@ -90,6 +94,7 @@ class FrameReceiver(wiring.Component):
         with m.FSM(name="receive", domain="eth"):
             with m.State("REST"):
                 m.d.eth += [crc.eq(0xFFFF_FFFF), count.eq(0), bad.eq(0), put.eq(self.kept)]
+                m.d.eth += lane.eq(SHIFT)
                 with m.If(self.rx_dv & (self.rxd == START)):
                     m.next = "BODY"
                 with m.Elif(self.rx_dv & (self.rxd != PREAMBLE)):
@@ -97,20 +102,20 @@ class FrameReceiver(wiring.Component):
             with m.State("SKIP"), m.If(~self.rx_dv):
                 m.next = "REST"
             with m.State("BODY"):
-                m.d.comb += self.write.en.eq(
-                    1
-                )  # the place at `put` is free: it goes no further once there is no room
+                # the place at `put` is free: it goes no further once there is no room
+                m.d.comb += self.write.en.bit_select(lane, 1).eq(1)
                 with m.If(self.rx_dv):
                     m.d.eth += [
                         crc.eq(crc_after(crc, self.rxd)),
                         late.eq(Cat(late[8:], self.rxd)),
                         bad.eq(bad | self.rx_er | full),
-                        put.eq(put + ((count > FCS) & ~bad & ~full)),
                     ]
+                    with m.If((count > FCS) & ~bad & ~full):
+                        m.d.eth += Cat(lane, put).eq(Cat(lane, put) + 1)
                     with m.If(count != LONGEST_FRAME + 1):
                         m.d.eth += count.eq(count + 1)
                 with m.Else():
-                    m.d.eth += put.eq(put + 1)
+                    m.d.eth += put.eq(put + 1)  # frames begin with a word
                     m.next = "END"
             with m.State("END"):
                 with m.If(right & long & ~bad & ~full):
@@ -118,14 +123,18 @@ class FrameReceiver(wiring.Component):
                 m.next = "REST"
 
     def _give(self, m):
-        told, before = Signal(), Signal()
-        get, ahead, limit = (Signal(range(self.buffer)) for _ in range(3))
+        told, before, begins = Signal(), Signal(), Signal(init=1)
+        get, ahead, limit = (Signal.like(self.kept) for _ in range(3))
         m.submodules.told = FFSynchronizer(self.told, told)
+        lanes = [self.read.data.word_select(k, _BYTE) for k in range(WORD)]
+        ends = [lane[8] & (~begins if k < SHIFT else 1) for k, lane in enumerate(lanes)]
         m.d.comb += [
             ahead.eq(get + (self.o.valid & self.o.ready)),
             self.read.addr.eq(ahead),
             self.read.en.eq(1),
-            self.o.payload.eq(self.read.data),
+            self.o.p.data.eq(Cat(lane[:8] for lane in lanes)),
+            self.o.p.last.eq(Cat(ends).any()),
+            self.o.p.size.eq(Mux(ends[0], 0, Mux(ends[1], 1, Mux(ends[2], 2, 3)))),
         ]
         m.d.sync += [
             before.eq(told),
@@ -133,6 +142,8 @@ class FrameReceiver(wiring.Component):
             self.grey.eq(ahead ^ (ahead >> 1)),
             self.o.valid.eq(ahead != limit),
         ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += begins.eq(self.o.p.last)
         with m.If(told != before):  # and `kept` stays for a frame's length
             m.d.sync += limit.eq(self.kept)
 

@@ -7,7 +7,9 @@ from amaranth.lib.wiring import In, Out
 from ...models.link.envelope import LONGEST, SILENCE, WINDOW
 from ...models.link.frames import HEADER, MAXIMUM, RESPONSE, Space, Status
 from ..apart import APART
-from .datagrams import BYTES, HEAD
+from ..memory.axi import AXI4
+from ..memory.reader import command_shape
+from .datagrams import BYTES, HEAD, WORD
 from .pusher import PUSHING
 
 __all__ = ["Responder"]
@@ -21,10 +23,13 @@ _REQUEST = data.StructLayout(
 
 
 class Responder(wiring.Component):
-    """Takes requests of datagrams, has a `Bridge` do what is to be done, in pieces of `MAXIMUM` bytes, and answers.
+    """Takes requests of datagrams, has a `Bridge` do what is to be done, in pieces of `MAXIMUM` bytes, and answers. Whole bus words that are to be written
+    to memory go to a `Filler`, a word of 32 bits a cycle.
 
     Parameters
     ----------
+    memory, memory_bytes
+        AXI4 signature of the memory port; bytes that there are, less than half of what it addresses.
     peer
         Bytes before each request, which stand before its answer.
     rings
@@ -32,8 +37,10 @@ class Responder(wiring.Component):
 
     Members
     -------
-    i : In(stream.Signature(8))
+    i : In(stream.Signature(32))
         Requests as `DatagramReceiver` gives them.
+    fill : Out(stream.Signature({address, beats})), filling : Out(stream.Signature(32)), fill_idle : In(1), fill_status : In(2)
+        A filler's `i`, `data`, `idle` and `status`.
     asks : Out(stream.Signature(8)), told : In(stream.Signature(BYTES))
         A bridge's `i` and `o`.
     o : Out(stream.Signature(BYTES))
@@ -44,11 +51,19 @@ class Responder(wiring.Component):
         High for a cycle in each second: `SILENCE` of them without a request of its session, and the device may be taken over.
     """
 
-    def __init__(self, peer: int = 0, rings: bool = False):
+    def __init__(
+        self, memory: AXI4, memory_bytes: int, peer: int = 0, rings: bool = False
+    ) -> None:
         self.peer, self.rings = peer, rings
+        self.memory, self.memory_bytes = memory, memory_bytes
+        beats = (LONGEST // memory.data_bytes).bit_length()
         super().__init__(
             {
-                "i": In(stream.Signature(8)),
+                "i": In(stream.Signature(8 * WORD)),
+                "fill": Out(stream.Signature(command_shape(memory.address_width, beats))),
+                "filling": Out(stream.Signature(8 * WORD)),
+                "fill_idle": In(1),
+                "fill_status": In(2),
                 "asks": Out(stream.Signature(8)),
                 "told": In(stream.Signature(BYTES)),
                 "o": Out(stream.Signature(BYTES)),
@@ -65,6 +80,7 @@ class Responder(wiring.Component):
         self._session(m)
         with m.FSM(name="responder"):
             self._decide(m)
+            self._fill(m)
             self._ask(m)
             self._listen(m)
             self._settle(m)
@@ -85,6 +101,7 @@ class Responder(wiring.Component):
         self.place, self.far = Signal(32), Signal()  # its address; whether that has more bits
         self.filled = Signal(range(LONGEST + 1))  # bytes that were read
         self.status = Signal(3)
+        self.lane = Signal(range(WORD))  # of a word that is asked byte by byte
         self.turn = Signal()  # a bridge does register writes of the same sequence once
 
     def _session(self, m):
@@ -106,16 +123,16 @@ class Responder(wiring.Component):
             m.d.sync += [self.filled.eq(0), self.status.eq(0), self.taken.eq(0), self.again.eq(0)]
             with m.If(self.i.valid):
                 m.d.sync += [
-                    self.head.eq(Cat(self.head[8:], self.i.payload)),
+                    self.head.eq(Cat(self.head[8 * WORD :], self.i.payload)),
                     self.at.eq(self.at + 1),
                 ]
-                with m.If(self.at == self.peer + HEAD - 1):
+                with m.If(self.at == (self.peer + HEAD) // WORD - 1):
                     m.d.sync += self.at.eq(0)
                     m.next = "DECIDE"
         with m.State("DECIDE"):
             below, above = self.asked.address[:32], self.asked.address[32:]
             m.d.sync += self.left.eq(self.asked.length)
-            m.d.sync += [self.place.eq(below), self.far.eq(above.any())]
+            m.d.sync += [self.place.eq(below), self.far.eq(above.any()), self.lane.eq(0)]
             m.next = "DRAIN"
             with m.If(self.opens):
                 self._open(m, (below == self.mine) & ~above.any())
@@ -128,7 +145,7 @@ class Responder(wiring.Component):
                 with m.If(~old & (self.distance >= WINDOW)):
                     m.next = "FORGET"
                 with m.Elif(~again | (~self.writes & ~self.in_ring)):
-                    m.next = "PIECE"
+                    m.next = "WAY"
                     if self.rings:
                         with m.If(self.in_ring):
                             m.next = "JUDGE"
@@ -140,7 +157,8 @@ class Responder(wiring.Component):
                     m.next = then
                 with m.Else():
                     m.d.comb += self.i.ready.eq(1)
-                    m.d.sync += self.left.eq(self.left - self.i.valid)
+                    with m.If(self.i.valid):
+                        self._less(m)
 
     def _push(self, m):
         """Have a request about a ring judged, and a piece kept once memory has it. What is refused does not take its sequence."""
@@ -161,7 +179,7 @@ class Responder(wiring.Component):
             ]
             m.next = "DRAIN"
             with m.If(of.goes):
-                m.next = "PIECE"
+                m.next = "WAY"
         with m.State("KEEP"):
             m.d.comb += of.kept.eq(self.status == 0)
             m.d.sync += self.taken.eq(self.status == 0)
@@ -187,6 +205,44 @@ class Responder(wiring.Component):
             m.next = "PIECE"
         with m.Else():
             m.d.sync += self.status.eq(Status.BUSY)
+
+    def _less(self, m):
+        """A word of the request's data is done."""
+        m.d.sync += self.left.eq(Mux(self.left < WORD, 0, self.left - WORD))
+
+    def _fill(self, m):
+        """Bytes in whole bus words, to memory that there is, go past the bridge."""
+        word = self.memory.data_bytes
+        within = (word - 1).bit_length()
+        highest = (self.memory_bytes - 1).bit_length()  # what lies just behind has an address, too
+        uneven = Cat(self.place[:within], self.left[:within], self.place[highest:], self.far).any()
+        memory = self.writes & (self.in_memory | self.in_ring)
+        m.d.comb += [
+            self.fill.p.address.eq(self.place),
+            self.fill.p.beats.eq(self.left >> within),
+            self.filling.payload.eq(self.i.payload),
+        ]
+        with m.State("WAY"):
+            m.next = "PIECE"
+            with m.If(memory & ~uneven & (self.left != 0)):
+                m.next = "BURSTS"
+        with m.State("BURSTS"):
+            m.d.comb += self.fill.valid.eq(1)
+            with m.If(self.fill.ready):
+                m.next = "FILL"
+        with m.State("FILL"):
+            m.d.comb += [
+                self.filling.valid.eq(self.i.valid & (self.left != 0)),
+                self.i.ready.eq(self.filling.ready & (self.left != 0)),
+            ]
+            with m.If(self.filling.valid & self.filling.ready):
+                self._less(m)
+            with m.If((self.left == 0) & self.fill_idle):
+                m.d.sync += self.status.eq(self.fill_status)
+                m.next = "SETTLE"
+                if self.rings:
+                    with m.If(self.in_ring):
+                        m.next = "KEEP"
 
     def _ask(self, m):
         """A piece of a request, to the bridge."""
@@ -221,11 +277,14 @@ class Responder(wiring.Component):
             with m.Else():
                 m.d.comb += [
                     self.asks.valid.eq(self.i.valid),
-                    self.asks.payload.eq(self.i.payload),
-                    self.i.ready.eq(self.asks.ready),
+                    self.asks.payload.eq(self.i.payload.word_select(self.lane, 8)),
+                    self.i.ready.eq(self.asks.ready & (self.lane.all() | (self.left == 1))),
                 ]
                 with m.If(self.i.valid & self.asks.ready):
-                    m.d.sync += [self.piece.eq(self.piece - 1), self.left.eq(self.left - 1)]
+                    m.d.sync += [
+                        *(self.piece.eq(self.piece - 1), self.left.eq(self.left - 1)),
+                        self.lane.eq(self.lane + 1),
+                    ]
 
     def _listen(self, m):
         """The bridge's answer: sequence, kind, length; what was read; the status."""

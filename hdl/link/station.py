@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
-from ...models.link.ethernet import PEER, Station
-from .datagrams import BYTES
+from ...models.link.ethernet import PEER, SHIFT, Station
+from .datagrams import BYTES, WORD, WORDS
 from .mac import SIZE, FrameReceiver, FrameSender
 
 __all__ = ["Composer", "Ethernet", "Reader"]
@@ -13,6 +13,8 @@ __all__ = ["Composer", "Ethernet", "Reader"]
 _ICMP, _UDP = 1, 17
 #: bytes of a frame before what UDP carries, and before what an ICMP echo does behind its checksum
 _HEAD, _ECHO = 42, 38
+#: words of a frame's ring before them
+_HEAD_WORDS, _ECHO_WORDS = (_HEAD + SHIFT) // WORD, (_ECHO + SHIFT) // WORD
 #: place of a header at which a composer begins
 _FIRST = 26
 _ALL = (1 << 16) - 1
@@ -35,53 +37,68 @@ class _Sum:
         )
 
     @property
-    def right(self):
-        """Whether the sum, a checksum in it, is none."""
-        return (self.low + self.carry)[:16] == _ALL
-
-    @property
     def checksum(self):
         return ~(self.low + self.carry)[:16]
+
+
+def _word(*values):
+    """Bytes as a word has them."""
+    return int.from_bytes(bytes(values), "little")
+
+
+class _Words:
+    """A checksum of words, which have two numbers of 16 bits each, their bytes the other way round; carries are added with the next one (RFC 1071)."""
+
+    def __init__(self, name):
+        self.sum = Signal(18, name=f"{name}_sum")
+
+    def start(self, value=0):
+        return self.sum.eq(value)
+
+    def add(self, word, first=0):
+        """Have a word added, its first number doubled where `first`."""
+        low, high = word[:16], word[16:]
+        carried = self.sum[:16] + self.sum[16:]
+        return self.sum.eq(carried + low + high + Mux(first, low, 0))
+
+    @property
+    def right(self):
+        """Whether the sum, a checksum in it, is none."""
+        return (self.sum[:16] + self.sum[16:])[:16] == _ALL
 
 
 class Reader(wiring.Component):
     """Looks at sound frames; hands on what is for the station, behind the 12 bytes of who sent it.
 
-    A frame's byte takes a cycle. One that is taken takes 12 more, behind its header, and one behind what it carries.
+    A frame's word takes a cycle. One that is taken takes three more, behind its header, and one behind what it carries.
 
     Members
     -------
-    i : In(stream.Signature(BYTES))
+    i : In(stream.Signature(WORDS))
         Frames as `FrameReceiver` gives them.
-    o : Out(stream.Signature(BYTES))
+    o : Out(stream.Signature(WORDS))
         `models.link.ethernet.Peer`, then what UDP carries, or an ICMP echo behind its checksum; of an ARP request the peer alone, without a port.
     spoilt : Out(1)
-        With the last byte: the checksum is wrong, or the frame too short, and it is to be dropped.
+        With the last word: the checksum is wrong, or the frame too short, and it is to be dropped.
     udp, arp : Out(1)
         What it is, while it is offered; else an echo.
     """
 
     def __init__(self, station: Station):
         self.station = station
-        super().__init__(
-            {
-                "i": In(stream.Signature(BYTES)),
-                "o": Out(stream.Signature(BYTES)),
-                "spoilt": Out(1),
-                "udp": Out(1),
-                "arp": Out(1),
-            }
-        )
+        words = stream.Signature(WORDS)
+        flags = {name: Out(1) for name in ("spoilt", "udp", "arp")}
+        super().__init__({"i": In(words), "o": Out(words), **flags})
 
     def elaborate(self, platform):
         m = Module()
-        self.at = Signal(range(_HEAD + 1))  # in the header
+        self.at = Signal(range(_HEAD_WORDS + 1))  # in the header
         self.peer = Signal(8 * PEER)
-        self.wrong, self.bad = Signal(), Signal()  # this byte, one before
+        self.wrong, self.bad = Signal(), Signal()  # this word, one before
         self.length, self.left = Signal(16), Signal(16)
-        self.body, self.unchecked = _Sum("body"), Signal()
-        self.odd, self.over, self.cut = Signal(), Signal(), Signal()
-        self.take = Signal()
+        self.body, self.unchecked = _Words("body"), Signal()
+        self.over, self.cut = Signal(), Signal()
+        self.take, self.carries = Signal(), Signal()
         m.d.comb += self.take.eq(self.i.valid & self.i.ready)
         self._judge(m)
         self._sums(m)
@@ -91,129 +108,140 @@ class Reader(wiring.Component):
         return m
 
     def _judge(self, m):
-        """Whether the byte at `at` is as it has to be."""
-        byte, wrong, at = self.i.p.data, self.wrong, self.at
-        ours, all_ = Signal(init=1), Signal(init=1)
-        ip, arp, udp = ~self.arp, self.arp, self.udp
-        segment = self.length - 20
-        head = _Sum("head")
-        with m.If(self.take & (at >= 14) & (at < 34)):
-            m.d.sync += head.add(byte, self.odd)
+        """Whether the word at `at` is as it has to be."""
+        word, at, ip = self.i.p.data, self.at, self.station.ip
+        low, high = word[:16], word[16:]
+        one = [word.word_select(k, 8) for k in range(WORD)]
+        ours, all_ = Signal(), Signal()
+        head = _Words("head")
+        with m.If(self.take & (at >= 4) & (at < 9)):
+            m.d.sync += head.add(word)
         with m.Elif(at == 0):
             m.d.sync += head.start()
-        for_ip = {14: byte != 0x45, 20: (byte & 0x3F) != 0, 21: byte != 0, 34: ~head.right}
-        for_ip |= {23: (byte != _UDP) & (byte != _ICMP)}
-        for_ip |= {18: self.length < _HEAD - 14}
-        for_ip |= {30 + k: byte != one for k, one in enumerate(self.station.ip)}
-        for_udp = {
-            36 + k: byte != one for k, one in enumerate(self.station.port.to_bytes(2, "big"))
-        }
-        for_udp |= {38: byte != segment[8:], 39: byte != segment[:8], 40: segment == 8}
-        for_echo = {34: byte != 8, 35: byte != 0}
-        for_arp = {14 + k: byte != one for k, one in enumerate(b"\0\1\x08\0\6\4\0\1")}
-        for_arp |= {38 + k: byte != one for k, one in enumerate(self.station.ip)}
-        for_arp |= {22: byte[0]}
+        self.segment = segment = Signal(16)  # bytes behind IP's header
+        m.d.comb += segment.eq(self.length - 20)
+        is_ip, is_arp = Cat(one[2], one[3]) == _word(8, 0), Cat(one[2], one[3]) == _word(8, 6)
+        always = {2: word[0], 3: ~(ours & is_ip | (ours | all_) & is_arp)}
+        for_ip = {4: one[0] != 0x45, 5: ((one[2] & 0x3F) != 0) | (one[3] != 0)}
+        for_ip |= {6: (one[1] != _UDP) & (one[1] != _ICMP), 8: word != _word(*ip)}
+        short = self.length < _HEAD - 14
+        port = _word(*self.station.port.to_bytes(2, "big"))
+        for_udp = {9: (high != port) | ~head.right | short}
+        for_udp |= {10: (Cat(one[1], one[0]) != segment) | (segment == 8)}
+        for_echo = {9: (low != _word(8, 0)) | ~head.right | short}
+        for_arp = {4: word != _word(0, 1, 8, 0), 5: word != _word(6, 4, 0, 1), 6: word[0]}
+        for_arp |= {10: word != _word(*ip)}
         with m.Switch(at):
-            for k in range(_HEAD):
+            for k in range(_HEAD_WORDS):
                 with m.Case(k):
                     parts = [
-                        ip & for_ip.get(k, 0),
-                        ip & udp & for_udp.get(k, 0),
-                        ip & ~udp & for_echo.get(k, 0),
-                        arp & for_arp.get(k, 0),
-                        *([byte[0]] if k == 6 else []),
-                        *([byte != 0x08] if k == 12 else []),
-                        *([~(ours & (byte == 0) | (ours | all_) & (byte == 6))] if k == 13 else []),
+                        ~self.arp & for_ip.get(k, 0),
+                        ~self.arp & self.udp & for_udp.get(k, 0),
+                        ~self.arp & ~self.udp & for_echo.get(k, 0),
+                        self.arp & for_arp.get(k, 0),
+                        always.get(k, 0),
                     ]
-                    m.d.comb += wrong.eq(Cat(parts).any())
+                    m.d.comb += self.wrong.eq(Cat(parts).any())
+        mac = self.station.mac
         with m.If(self.take):
-            m.d.sync += self.bad.eq(Mux(at == 0, 0, self.bad | wrong))
+            m.d.sync += self.bad.eq(Mux(at == 0, 0, self.bad | self.wrong))
             with m.Switch(at):
-                for k, one in enumerate(self.station.mac):
-                    with m.Case(k):
-                        m.d.sync += [
-                            ours.eq((ours | (k == 0)) & (byte == one)),
-                            all_.eq((all_ | (k == 0)) & (byte == 0xFF)),
-                        ]
-                with m.Case(13):
-                    m.d.sync += self.arp.eq(byte[1])
-                with m.Case(16):
-                    m.d.sync += self.length[8:].eq(byte)
-                with m.Case(17):
-                    m.d.sync += self.length[:8].eq(byte)
-                with m.Case(23):
-                    m.d.sync += self.udp.eq(byte[4])
+                with m.Case(0):
+                    m.d.sync += [ours.eq(high == _word(*mac[:2])), all_.eq(high.all())]
+                with m.Case(1):
+                    same = word == _word(*mac[2:])
+                    m.d.sync += [ours.eq(ours & same), all_.eq(all_ & word.all())]
+                with m.Case(3):
+                    m.d.sync += self.arp.eq(one[3][1])
+                with m.Case(4):
+                    m.d.sync += self.length.eq(Cat(one[3], one[2]))
+                with m.Case(6):
+                    m.d.sync += self.udp.eq(one[1][4])
 
     def _sums(self, m):
         """The checksum of what is carried: of UDP with its addresses, protocol and length."""
-        at, byte, body = self.at, self.i.p.data, self.body
+        at, word, body = self.at, self.i.p.data, self.body
+        bytes_ = [
+            word.word_select(k, 8) & (~self.carries | (self.left > k)).replicate(8)
+            for k in range(WORD)
+        ]
         with m.If(self.take):
-            m.d.sync += self.odd.eq(~self.odd & (at != 0) | (at == 0))
-            with m.If((at >= 34) | (self.udp & (at >= 26))):
-                m.d.sync += body.add(byte, self.odd, self.udp & ((at == 38) | (at == 39)))
-            with m.If(at == 24):
-                m.d.sync += body.start(Mux(self.udp, _UDP, 0))
-            with m.If(at == 40):
-                m.d.sync += self.unchecked.eq(self.udp & (byte == 0))
-            with m.If(at == 41):
-                m.d.sync += self.unchecked.eq(self.unchecked & (byte == 0))
+            with m.If((at >= 9) | (self.udp & (at >= 7))):
+                m.d.sync += body.add(Cat(bytes_), self.udp & (at == 10))
+            with m.If(at == 6):
+                m.d.sync += body.start(Mux(word[12], _word(0, _UDP), 0))
+            with m.If(at == 10):
+                m.d.sync += self.unchecked.eq(self.udp & (word[16:] == 0))
 
     def _peer(self, m):
-        """Who sent it: MAC, address and port come in this order, in all that is taken."""
-        comes = Signal()
-        early, mac = range(6, 12), {True: range(22, 34), False: (*range(26, 30), 34, 35)}
-        with m.Switch(self.at):
-            with m.Case(*early):
-                m.d.comb += comes.eq(1)
-            for k in sorted({*mac[True], *mac[False]}):
-                with m.Case(k):
-                    m.d.comb += comes.eq(Mux(self.arp, k in mac[True], k in mac[False]))
-        with m.If(self.take & comes):
-            m.d.sync += self.peer.eq(Cat(self.i.p.data, self.peer))
+        """Who sent it: MAC, address and port."""
+        word, peer = self.i.p.data, self.peer
+        parts = [peer.word_select(k, 8 * WORD) for k in range(PEER // WORD)]
+        with m.If(self.take):
+            with m.Switch(self.at):
+                with m.Case(2):
+                    m.d.sync += parts[0].eq(word)
+                with m.Case(3):
+                    m.d.sync += parts[1][:16].eq(word[:16])
+                with m.Case(6), m.If(self.arp):
+                    m.d.sync += parts[0].eq(word)
+                with m.Case(7):
+                    m.d.sync += peer[48:80].eq(word)
+                    with m.If(self.arp):
+                        m.d.sync += parts[1].eq(word)
+                with m.Case(8), m.If(self.arp):
+                    m.d.sync += parts[2].eq(word)
+                with m.Case(9), m.If(~self.arp):
+                    m.d.sync += parts[2][16:].eq(word[:16])
 
     def _walk(self, m):
-        left, count = self.left, Signal(range(PEER))
-        kept, held, last = Signal(8), Signal(), Signal()
+        left, count = self.left, Signal(range(PEER // WORD))
+        kept, held, last, size = Signal(8 * WORD), Signal(), Signal(), Signal(2)
         right = self.body.right | (self.udp & self.unchecked)
         m.d.comb += self.spoilt.eq(~self.arp & (self.cut | ~right))
         with m.State("HEAD"):
             m.d.comb += self.i.ready.eq(1)
-            m.d.sync += count.eq(PEER - 1)
+            m.d.sync += count.eq(PEER // WORD - 1)
             with m.If(self.take):
                 m.d.sync += self.at.eq(self.at + 1)
-                ends = Mux(self.arp | self.udp, _HEAD - 1, _ECHO - 1)
+                ends = Mux(self.arp | self.udp, _HEAD_WORDS, _ECHO_WORDS) - 1
                 with m.If((self.at == ends) & ~self.bad & ~self.wrong):
                     m.next = "PEER"
-                with m.Elif(self.at == _HEAD - 1):
+                with m.Elif(self.at == _HEAD_WORDS - 1):
                     m.next = "TAIL"
         with m.State("PEER"):
             m.d.comb += [
                 self.o.valid.eq(1),
-                self.o.p.data.eq(self.peer[-8:]),
+                self.o.p.data.eq(self.peer),
+                self.o.p.size.eq(WORD - 1),
                 self.o.p.last.eq(self.arp & (count == 0)),
             ]
             m.d.sync += left.eq(self.length - Mux(self.udp, _HEAD - 14, _ECHO - 14))
             with m.If(self.o.ready):
-                m.d.sync += [self.peer.eq(self.peer << 8), count.eq(count - 1)]
+                m.d.sync += [self.peer.eq(self.peer >> 8 * WORD), count.eq(count - 1)]
                 with m.If(count == 0):
                     m.next = "BODY"
                     with m.If(self.arp):
                         m.next = "TAIL"
-        with m.State("BODY"):  # a byte late: then its sum is known
+        with m.State("BODY"):  # a word late: then its sum is known
+            came = self.i.p.size + 1
             m.d.comb += [
+                self.carries.eq(1),
                 self.o.valid.eq(held),
                 self.o.p.data.eq(kept),
                 self.o.p.last.eq(last),
+                self.o.p.size.eq(size),
                 self.i.ready.eq(~held | (self.o.ready & ~last)),
             ]
             m.d.sync += held.eq(self.take | (held & ~self.o.ready))
             with m.If(self.take):
                 m.d.sync += [
                     kept.eq(self.i.p.data),
-                    last.eq((left == 1) | self.i.p.last),
-                    self.cut.eq(left != 1),
+                    last.eq((left <= WORD) | self.i.p.last),
+                    size.eq(Mux(left <= WORD, left - 1, self.i.p.size)),
+                    self.cut.eq(self.i.p.last & (left > came)),
                     self.over.eq(self.i.p.last),
-                    left.eq(left - 1),
+                    left.eq(left - WORD),
                 ]
             with m.If(held & last & self.o.ready):
                 m.d.sync += last.eq(0)
@@ -350,17 +378,17 @@ class Ethernet(wiring.Component):
     -------
     rxd : In(8), rx_dv : In(1), rx_er : In(1), txd : Out(8), tx_en : Out(1)
         GMII, in domain `eth`, of 125 MHz; all else is in `sync`.
-    o : Out(stream.Signature(BYTES)), spoilt : Out(1)
-        Datagrams to the station's port, each behind its `models.link.ethernet.Peer`; `spoilt` with the last byte: it is to be dropped.
+    o : Out(stream.Signature(WORDS)), spoilt : Out(1)
+        Datagrams to the station's port, each behind its `models.link.ethernet.Peer`; `spoilt` with the last word: it is to be dropped.
     i : In(stream.Signature(BYTES))
         Datagrams that are sent, each behind its peer.
     """
 
     def __init__(self, station: Station):
         self.station = station
-        bytes_ = stream.Signature(BYTES)
+        datagrams, answers = stream.Signature(WORDS), stream.Signature(BYTES)
         pins = {"rxd": In(8), "rx_dv": In(1), "rx_er": In(1), "txd": Out(8), "tx_en": Out(1)}
-        super().__init__({**pins, "o": Out(bytes_), "spoilt": Out(1), "i": In(bytes_)})
+        super().__init__({**pins, "o": Out(datagrams), "spoilt": Out(1), "i": In(answers)})
 
     def elaborate(self, platform):
         m = Module()
@@ -372,12 +400,18 @@ class Ethernet(wiring.Component):
             m.d.comb += getattr(receiver, name).eq(getattr(self, name))
         m.d.comb += [self.txd.eq(sender.txd), self.tx_en.eq(sender.tx_en)]
         connect(m, receiver.o, reader.i)
+        # what is echoed goes on byte by byte
+        lane, ends, is_udp = Signal(range(WORD)), Signal(), reader.udp & ~reader.arp
+        with m.If(composer.echo.valid & composer.echo.ready):
+            m.d.sync += lane.eq(Mux(ends, 0, lane + 1))
         m.d.comb += [
+            ends.eq(lane == reader.o.p.size),
             self.o.payload.eq(reader.o.payload),
-            self.o.valid.eq(reader.o.valid & reader.udp & ~reader.arp),
-            composer.echo.payload.eq(reader.o.payload),
-            composer.echo.valid.eq(reader.o.valid & (~reader.udp | reader.arp)),
-            reader.o.ready.eq(Mux(reader.udp & ~reader.arp, self.o.ready, composer.echo.ready)),
+            self.o.valid.eq(reader.o.valid & is_udp),
+            composer.echo.p.data.eq(reader.o.p.data.word_select(lane, 8)),
+            composer.echo.p.last.eq(reader.o.p.last & ends),
+            composer.echo.valid.eq(reader.o.valid & ~is_udp),
+            reader.o.ready.eq(Mux(is_udp, self.o.ready, composer.echo.ready & ends)),
             composer.arp.eq(reader.arp),
             composer.spoilt.eq(reader.spoilt),
             self.spoilt.eq(reader.spoilt),

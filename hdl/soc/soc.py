@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from ...models.link.device import Identity
-from ...models.link.envelope import BUFFER
+from ...models.link.envelope import BUFFER, room
 from ...models.link.ethernet import PEER, Station
 from ...models.link.timing import divisor
 from ...models.ring import places
@@ -51,8 +51,8 @@ class Soc(wiring.Component):
     Members
     -------
     rx : In(1), tx : Out(1)
-        Or, of datagrams, `rx_data`, `tx_data` (9 bits: a byte, and above it whether it is a datagram's last), `rx_valid`, `rx_ready`, `tx_valid`,
-        `tx_ready`, and `tick` as of `Link`. Or, with a station, `rxd`, `rx_dv`, `rx_er`, `txd` and `tx_en` as of `Ethernet`, in domain `eth`.
+        Or, of datagrams, `rx_data` (35 bits: four bytes, above them how many count beside the first, whether they are a datagram's last), `rx_valid`,
+        `rx_ready`, `tx_data` (9 bits: a byte, whether it is the last), `tx_valid`, `tx_ready`, and `tick` as of `Link`. Or, with a station, `rxd`, `rx_dv`, `rx_er`, `txd` and `tx_en` as of `Ethernet`, in domain `eth`.
     busy : Out(1)
         A run is under way; for a lamp.
     memory : Out(AXI4)
@@ -82,8 +82,10 @@ class Soc(wiring.Component):
         )
         self.station, self.clock_hz = station, clock_hz
         members = {"busy": Out(1)}
+        if baud is None:
+            may = room(clock_hz, first.data_bytes) if memory in _INSIDE else BUFFER
+            self.identity = Identity(first.data_bytes, memory_bytes, clock_hz, ring=may)
         if station is not None:
-            self.identity = Identity(first.data_bytes, memory_bytes, clock_hz, ring=BUFFER)
             members |= {
                 "rxd": In(8),
                 "rx_dv": In(1),
@@ -93,8 +95,7 @@ class Soc(wiring.Component):
                 "tick": In(1),
             }
         elif baud is None:
-            self.identity = Identity(first.data_bytes, memory_bytes, clock_hz, ring=BUFFER)
-            members |= {"rx_data": In(9), "rx_valid": In(1), "rx_ready": Out(1), "tick": In(1)}
+            members |= {"rx_data": In(35), "rx_valid": In(1), "rx_ready": Out(1), "tick": In(1)}
             members |= {"tx_data": Out(9), "tx_valid": Out(1), "tx_ready": In(1)}
         else:
             self.identity = Identity(first.data_bytes, memory_bytes, clock_hz)

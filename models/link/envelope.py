@@ -37,8 +37,10 @@ from .frames import CRC_BYTES, MAXIMUM, RESPONSE, Request, Space, Status
 from .pushes import PIECE, Pushes
 
 __all__ = [
+    "AROUND",
     "ASK",
     "BUFFER",
+    "LINE_RATE",
     "LONGEST",
     "OPENING",
     "SILENCE",
@@ -51,6 +53,7 @@ __all__ = [
     "follows",
     "piece_cycles",
     "push_cycles",
+    "room",
     "write_cycles",
 ]
 
@@ -58,8 +61,10 @@ __all__ = [
 LONGEST = 1024
 #: sequences from the first missing one on that a device takes
 WINDOW = 64
-#: bytes of a device's buffer of requests (`Identity.ring`): three whole ones
+#: bytes of a device's buffer of requests: three whole ones
 BUFFER = 4096
+#: bytes a second of Gigabit Ethernet; those around a datagram's data: of it, of IP and UDP, of Ethernet with preamble and gap
+LINE_RATE, AROUND = 125_000_000, 24 + 28 + 38
 #: seconds without a datagram of its session after which a device may be taken over
 SILENCE = 10
 #: in `kind`: an answer is wanted
@@ -129,32 +134,45 @@ def decode_answer(datagram: bytes) -> Answer | None:
 
 
 #: cycles of a write to memory beside its bytes: of a datagram (head, decision, its place in the window), of each piece of `MAXIMUM`
-#: bytes, of each bus word until on-chip memory has answered
-_EACH, _PIECE, _WORD = 24, 17, 7
+#: bytes, of each bus word until on-chip memory has answered; of one that is whole bus words, and until memory takes the first
+_EACH, _PIECE, _WORD, _BURST, _TAKES = 10, 17, 7, 16, 3
+_BYTES = 4  # of a word of datagrams
+#: cycles from a request's last word to its answer's first byte, about
+_BEGINS = 24
 
 
 def write_cycles(size: int, bus_bytes: int, peer: int = PEER) -> int:
     """Return in how many cycles a device (`hdl.link`) does a write of `size` bytes, from an aligned address on, to memory of its own part: from one
     datagram to the next, while others wait. `peer`: bytes before each datagram. Slower memory takes longer."""
+    if size % bus_bytes == 0:
+        return (peer + size) // _BYTES + _BURST + max(_TAKES - bus_bytes // _BYTES, 0)
     pieces = (min(MAXIMUM, size - k) for k in range(0, size, MAXIMUM))
-    return peer + _EACH + size + sum(piece_cycles(piece, bus_bytes) for piece in pieces)
+    return peer // _BYTES + _EACH + size + sum(piece_cycles(piece, bus_bytes) for piece in pieces)
 
 
 def piece_cycles(size: int, bus_bytes: int) -> int:
-    """Return in how many cycles a device writes at most `MAXIMUM` bytes that it has to memory of its own part."""
+    """Return in how many cycles a `Bridge` writes at most `MAXIMUM` bytes that it has to memory of its own part."""
     return _PIECE + _WORD * -(-size // bus_bytes)
 
 
 #: cycles of a push of a piece beyond those of a write, of a page that is whole, of a look at the counter and an answer, without the peer before it
 _JUDGED, _WHOLE, _ANSWERED = 8, 23, 57
+#: pieces of which hosts ask about one
+_ASKED = 8
 
 
-def push_cycles(page: int, bus_bytes: int, peer: int = PEER) -> Fraction:
-    """Return in how many cycles a device takes a page of `page` bytes that is pushed while others wait: as of `write_cycles`, and as many of its pieces
-    are answered as hosts ask about, one of those that its buffer holds."""
-    held = BUFFER // (_REQUEST.size + PIECE)
-    each = write_cycles(PIECE, bus_bytes, peer) + _JUDGED + Fraction(_ANSWERED + peer, held)
+def push_cycles(page: int, bus_bytes: int, peer: int = PEER, asked: int = _ASKED) -> Fraction:
+    """Return in how many cycles a device takes a page of `page` bytes that is pushed while others wait: as of `write_cycles`, and one of `asked` pieces is
+    answered."""
+    each = write_cycles(PIECE, bus_bytes, peer) + _JUDGED + Fraction(_ANSWERED + peer, asked)
     return page // PIECE * each + _WHOLE
+
+
+def room(clock_hz: int, bus_bytes: int) -> int:
+    """Return the bytes of requests that hosts may have under way to a device with memory of its own part (`Identity.ring`): as many as its window has
+    where it takes pages as fast as Gigabit Ethernet brings them, else those of its buffer."""
+    fast = push_cycles(PIECE, bus_bytes) * LINE_RATE <= clock_hz * (PIECE + AROUND)
+    return WINDOW * LONGEST if fast else BUFFER
 
 
 def beginning(ports: int, peer: int = PEER) -> tuple[list[int], int]:
@@ -164,9 +182,10 @@ def beginning(ports: int, peer: int = PEER) -> tuple[list[int], int]:
     asked, told, piece = (
         size + CRC_BYTES for size in (_REQUEST.size, _ANSWER.size, _REQUEST.size + PIECE)
     )
-    each = [asked, told, asked, told + 8]
-    datagrams = [told, *each * ports, piece]
-    return datagrams, sum(datagrams) + len(datagrams) * peer + 2 * ports * _EACH
+    requests, answers = [*[asked] * 2 * ports, piece], [told, *[told, told + 8] * ports]
+    taken = sum((size + peer) // _BYTES for size in requests)
+    given = sum(answers) + len(answers) * peer
+    return [*requests, *answers], taken + given + 2 * ports * _BEGINS
 
 
 def follows(sequence: int, other: int) -> int:

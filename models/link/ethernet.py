@@ -23,7 +23,7 @@ from enum import Enum
 from typing import NamedTuple
 
 __all__ = [
-    "FCS", "FRAMES", "GAP", "LONGEST_FRAME", "PEER", "PORT", "PREAMBLE", "SHORTEST", "SLACK", "START",
+    "FCS", "FRAMES", "GAP", "LONGEST_FRAME", "PEER", "PORT", "PREAMBLE", "SHIFT", "SHORTEST", "SLACK", "START",
     "Burst", "Clocked", "Given", "Kind", "Peer", "Station", "Taken", "addressed", "checksum", "on_wire", "sound", "taken",
 ]  # fmt: skip
 
@@ -32,8 +32,8 @@ FCS, GAP = 4, 12
 SHORTEST, LONGEST_FRAME = 64, 1518
 #: bytes before a frame: seven of the first, then the second
 PREAMBLE, START = 0x55, 0xD5
-#: bytes of a station's buffer of frames: two whole ones
-FRAMES = 4096
+#: bytes of a station's buffer of frames, in words of four; each frame begins in the midst of one, so that what UDP carries begins with one
+FRAMES, SHIFT = 4096, 2
 #: of them, those that stay free: what is full is known a few cycles late
 SLACK = 8
 #: of devices
@@ -200,12 +200,18 @@ def taken(bursts: Iterable[Burst]) -> Iterator[Taken]:
                 yield Taken(before, frame[:-FCS])
 
 
-#: cycles from a frame's last byte on the wire to its first one in the reader; from the last one composed to the sender's start;
+#: bytes of a word, and words of a peer
+_WORD, _SENDER = 4, PEER // 4
+#: cycles from a frame's last byte on the wire to its first word in the reader; from the last byte composed to the sender's start;
 #: from there, beyond a frame's bytes, until the next may be composed, and until it may be sent
 _CROSSES, _LEAVES = 7, 4
 _EMPTIES, _FOLLOWS = 10, 8 + FCS + GAP
-#: cycles after which the receiver knows that a byte was read
+#: cycles after which the receiver knows that a word was read
 _SEEN = 4
+
+
+def _words(size: int) -> int:
+    return -(-size // _WORD)
 
 
 @dataclass
@@ -217,13 +223,13 @@ class Clocked:
 
     station: Station
     answers: list[tuple[int, Given]] = field(default_factory=list)
-    #: cycles of the first byte, and bytes on the wire; cycles of the peer's first byte, and what was handed on
+    #: cycles of the first byte, and bytes on the wire; cycles of the peer's first word, and what was handed on
     sent: list[tuple[int, bytes]] = field(default_factory=list)
     given: list[tuple[int, Given]] = field(default_factory=list)
-    _free: int = 0  # when the reader takes a next byte,
+    _free: int = 0  # when the reader takes a next word,
     _rests: int = 0  # the composer a next answer,
     _quiet: int = 0  # and the line a next frame
-    _kept: int = 0  # bytes that were ever in the buffer,
+    _kept: int = 0  # words that were ever in the buffer,
     _read: list[int] = field(default_factory=list)  # and the cycle in which each was read
 
     def receive(self, came: Taken) -> None:
@@ -231,39 +237,49 @@ class Clocked:
         frame = came.frame
         if self._full(came):
             return
-        self._kept += len(frame)
+        words = _words(SHIFT + len(frame))
+        self._kept += words
         self._free = max(came.end + _CROSSES, self._free)
         kind, found = self.station.header(frame), self.station.receive(frame)
         size = min(int.from_bytes(frame[16:18], "big") + 14, len(frame))
-        over = _ECHO if kind is Kind.ECHO else _HEAD
-        self._pass(over)
+        head = _words(SHIFT + (_ECHO if kind is Kind.ECHO else _HEAD))
+        self._pass(head)
         if kind is Kind.ARP:
             self._free = self._turn(self._free) + PEER + 1
             self._compose(self._free + _HEAD - 1, found)
         elif kind is Kind.ECHO:
             self._free = self._turn(self._free) + PEER + 1
-            self._pass(size - over)
-            self._free = self._rests = self._free + 1
+            self._echoes(size - _ECHO)
             if found is not None:
                 self._compose(self._free + _ECHO - 1, found)
+            head = _words(SHIFT + size)
         elif kind is Kind.UDP:
             if isinstance(found, Given):
                 self.given.append((self._free, found))
-            self._free += PEER
-            self._pass(size - over)
+            self._free += _SENDER
+            self._pass(_words(size - _HEAD))
             self._free += 1
-        self._pass(len(frame) - (over if kind in (None, Kind.ARP) else size))
+            head = _words(SHIFT + size)
+        self._pass(words - head)
+
+    def _echoes(self, count: int) -> None:
+        """Have the reader take words of an echo's bytes, which the composer takes one a cycle."""
+        self._read += range(self._free, self._free + count, _WORD)
+        self._free += count + 1
+        self._rests = self._free
 
     def _full(self, came: Taken) -> bool:
-        """Return whether there was no room: there is least in the cycle before a frame's first byte, or behind its last one."""
-        first = came.end - len(came.frame) - FCS
-        looks = ((first, self._kept), (came.end + 1, self._kept + len(came.frame) - 1))
+        """Return whether there was no room, in the cycle before a frame's first byte or where a word of it begins."""
+        size = len(came.frame)
+        first = came.end - size - FCS
+        looks = [first, *range(first + 8, came.end + 2, _WORD)]
         return any(
-            put - bisect_right(self._read, at - _SEEN) >= FRAMES - SLACK for at, put in looks
+            self._kept + k - bisect_right(self._read, at - _SEEN) >= (FRAMES - SLACK) // _WORD
+            for k, at in enumerate(looks)
         )
 
     def _pass(self, count: int) -> None:
-        """Have the reader take bytes."""
+        """Have the reader take words."""
         self._read += range(self._free, self._free + count)
         self._free += count
 

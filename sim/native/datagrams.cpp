@@ -1,10 +1,12 @@
 // A Verilated design whose outside is datagrams: pins clk, rst, tick, busy, and streams of bytes rx_… and tx_… whose bit 8 says that one is the last.
+// Where rx_data has more bits than 16, it has four bytes, above them how many of these count beside the first (2 bits), and whether they are the last.
 //
 // Python (sim/board.py) calls the C functions at the end.
 
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 
 #include "verilated.h"
 
@@ -14,7 +16,7 @@ struct Board {
     std::unique_ptr<VerilatedContext> context{new VerilatedContext};
     std::unique_ptr<Top> top{new Top(context.get())};
     uint64_t cycle = 0;
-    std::deque<uint16_t> to_send;
+    std::deque<uint64_t> to_send;
 
     Board() {
         top->clk = 0;
@@ -62,7 +64,14 @@ Board& self(void* board) { return *static_cast<Board*>(board); }
 API void* penstock_board_open() { return new Board; }
 API void penstock_board_close(void* b) { delete &self(b); }
 API void penstock_board_send(void* b, const uint8_t* bytes, uint32_t count) {
-    for (uint32_t k = 0; k < count; ++k) self(b).to_send.push_back(uint16_t(bytes[k] | (k + 1 == count) << 8));
+    constexpr uint32_t width = sizeof(std::declval<Top&>().rx_data) > 2 ? 4 : 1;
+    for (uint32_t k = 0; k < count; k += width) {
+        uint64_t word = 0;
+        const uint32_t left = count - k, size = left < width ? left : width;
+        for (uint32_t lane = 0; lane < size; ++lane) word |= uint64_t(bytes[k + lane]) << 8 * lane;
+        if (width > 1) word |= uint64_t(size - 1) << 32;
+        self(b).to_send.push_back(word | uint64_t(left <= width) << (width > 1 ? 34 : 8));
+    }
 }
 API uint32_t penstock_board_run(void* b, uint64_t cycles, uint8_t* out, uint32_t room, uint32_t* count) { return self(b).run(cycles, out, room, count); }
 API void penstock_board_tick(void* b) { self(b).top->tick = 1; }

@@ -201,7 +201,7 @@ def test_pushes_take_the_models_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert answer is not None and (answer.status, answer.bitmap) == (0, 0)
             return board.cycle
 
-    assert took(6) - took(3) == 3 * push_cycles(PIECE, 8, peer=0)
+    assert took(6) - took(3) == 3 * push_cycles(PIECE, 8, peer=0, asked=3)
 
 
 def test_bad_networks() -> None:

@@ -8,32 +8,34 @@ import sys
 from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.lib.data import StructLayout
 from harness import Bench, Defect, Proof
-from harness.environment import offer, take
+from harness.environment import WriteMemory, offer, take
 from harness.small import made, registers_of, shrunk
 
-from penstock.hdl.link import DatagramReceiver, DatagramSender, Pusher, Responder
+from penstock.hdl.link import DatagramReceiver, DatagramSender, Filler, Pusher, Responder
+from penstock.hdl.memory import AXI4
 from penstock.models.link.frames import CRC_BYTES
 
 from .link import after
 
-_DATAGRAMS, _RESPONDER, _PUSHER = (
-    sys.modules[f"penstock.hdl.link.{name}"] for name in ("datagrams", "responder", "pusher")
+_DATAGRAMS, _RESPONDER, _PUSHER, _FILLER = (
+    sys.modules[f"penstock.hdl.link.{name}"]
+    for name in ("datagrams", "responder", "pusher", "filler")
 )
 #: pieces up to 64, rings of up to 15
 _STREAM = {"at": 2, "size": 4, "shift": 1, "first": 6, "slot": 4, "there": 4, "done": 4}
 _FEW = {"_COUNT": 6, "_STREAM": StructLayout(_STREAM)}
-#: heads of 3 bytes, at most 2 of data, a CRC of one byte that is right for any datagram of four
-_SMALL = {"HEAD": 3, "_KIND": 0, "_LENGTH": 1, "LONGEST": 2, "CRC_BYTES": 1}
+#: heads of a word, at most 2 bytes of data, a CRC of one byte that is right for any datagram of a word or more
+_SMALL = {"HEAD": 4, "_KIND": 0, "LONGEST": 2, "CRC_BYTES": 1}
 _ANY_CRC = {"CRC_POLYNOMIAL": 0, "CRC_RESIDUE": 0}
 
 
 def receiver() -> Bench:
     b = Bench()
-    dut, b.m.submodules.dut = shrunk(_DATAGRAMS, lambda: DatagramReceiver(8), **_SMALL, **_ANY_CRC)
+    dut, b.m.submodules.dut = shrunk(_DATAGRAMS, lambda: DatagramReceiver(32), **_SMALL, **_ANY_CRC)
     offer(b, dut.i, "i")
     take(b, dut.o, "o")
     b.within(
-        b.check, "a byte is taken within 2 cycles, whatever waits", dut.i.valid & ~dut.i.ready, 1
+        b.check, "a word is taken within 6 cycles, whatever waits", dut.i.valid & ~dut.i.ready, 5
     )
     ended = Signal()
     b.d.sync += ended.eq(ended | (dut.i.valid & dut.i.ready & dut.i.p.last))
@@ -75,18 +77,54 @@ def sender() -> Bench:
 
 def responder() -> Bench:
     b = Bench()
-    dut, b.m.submodules.dut = shrunk(_RESPONDER, Responder, LONGEST=4)
+    port = AXI4(address_width=13, data_bytes=4)
+    dut, b.m.submodules.dut = shrunk(_RESPONDER, lambda: Responder(port, 4096), LONGEST=4)
     for name in ("i", "told"):
         offer(b, getattr(dut, name), name)
-    for name in ("asks", "o"):
+    for name in ("asks", "o", "fill", "filling"):
         take(b, getattr(dut, name), name)
-    b.d.comb += dut.tick.eq(b.free("tick"))
+    b.d.comb += [dut.tick.eq(b.free("tick")), dut.fill_idle.eq(b.free("fill_idle"))]
+    b.d.comb += dut.fill_status.eq(b.free("fill_status", 2))
+    b.check(
+        "memory is filled for the session that has the device",
+        ~dut.fill.valid | ((dut.asked.number == dut.mine) & (dut.mine != 0)),
+    )
     b.check(
         "the bridge is asked for the session that has the device, or for its opening",
         ~dut.asks.valid | ((dut.asked.number == dut.mine) & ((dut.mine != 0) | dut.opens)),
     )
     b.cover("the bridge is asked", dut.asks.valid)
     b.cover("an answer begins", dut.o.valid)
+    return b
+
+
+def filler() -> Bench:
+    """Commands of up to three bus words of 8 bytes, across 4 KiB as well, while the bridge rests."""
+    b = Bench()
+    port = AXI4(address_width=13, data_bytes=8)
+    dut, b.m.submodules.dut = shrunk(_FILLER, lambda: Filler(port), LONGEST=16)
+    for name in ("i", "data"):
+        offer(b, getattr(dut, name), name)
+    b.assume("commands are of whole words", ~dut.i.valid | (dut.i.p.address[:3] == 0))
+    b.assume("and of some", ~dut.i.valid | (dut.i.p.beats != 0))
+    b.assume("one at a time", ~dut.i.valid | dut.idle)
+    memory = WriteMemory(b, dut.bus, "memory", beats=4)
+    b.d.comb += dut.bus.bresp.eq(b.free("bresp", 2))
+    half, odd, answers = Signal(32), Signal(), Signal(2)
+    with b.m.If(dut.data.valid & dut.data.ready):
+        b.d.sync += [odd.eq(~odd), half.eq(dut.data.payload)]
+    with b.m.If(dut.i.valid & dut.i.ready):
+        b.d.sync += answers.eq(0)
+    with b.m.Elif(memory.answered):
+        b.d.sync += answers.eq(answers | dut.bus.bresp)
+    whole = Cat(half, dut.data.payload)
+    b.check("what is written are two words", ~dut.bus.wvalid | (odd & (dut.bus.wdata == whole)))
+    b.check("which pass with the second", ~memory.beat | dut.data.ready)
+    b.check("its answers, ORed", ~dut.idle | (dut.status == answers))
+    asks = b.free("the bridge asks") & dut.idle & ~dut.i.valid
+    b.d.comb += [dut.bridge.araddr.eq(b.free("araddr", 13)), dut.bridge.arvalid.eq(asks)]
+    b.check("the bridge asks past it", ~asks | (dut.bus.araddr == dut.bridge.araddr))
+    b.cover("two bursts of a command are answered", memory.answered & (answers == 1))
     return b
 
 
@@ -123,10 +161,10 @@ _D, _R = "hdl.link.datagrams", "hdl.link.responder"
 PROOFS = [
     Proof(
         "hdl.link.DatagramReceiver",
-        "takes each byte within 2 cycles, whatever waits; what it offers stays; ring of 8, heads of 3, "
-        "data ≤ 2, a CRC of one byte",
+        "takes each word within 6 cycles, whatever waits; what it offers stays; ring of 8 words, heads of one, "
+        "data ≤ 2 bytes, a CRC of one",
         receiver,
-        Defect(_D, "self.i.ready.eq(~ended)", "self.i.ready.eq(~ended & ~bad)"),
+        Defect(_D, "self.i.ready.eq(~self.ended &", "self.i.ready.eq(~self.ended & ~bad &"),
     ),
     Proof(
         "hdl.link.DatagramSender",
@@ -148,6 +186,14 @@ PROOFS = [
         ),
         covers=26,
         search=30,
+    ),
+    Proof(
+        "hdl.link.Filler",
+        "writes words in order, two to a bus word, and its status is all answers, ORed; commands of up to 3 bus words",
+        filler,
+        Defect("hdl.link.filler", "self.status | bus.bresp", "bus.bresp"),
+        search=30,
+        covers=30,
     ),
     Proof(
         "hdl.link.Pusher",

@@ -44,12 +44,12 @@ def reader() -> Bench:
     take(b, dut.o, "o")
     b.within(
         b.check,
-        "a byte is taken within 14 cycles in which nothing that is offered waits",
+        "a word is taken within 5 cycles in which nothing that is offered waits",
         dut.i.valid & ~dut.i.ready,
-        14,
+        5,
         but=dut.o.valid & ~dut.o.ready,
     )
-    b.cover("a byte is taken", dut.i.valid & dut.i.ready)
+    b.cover("a word is taken", dut.i.valid & dut.i.ready)
     return b
 
 
@@ -105,12 +105,12 @@ _S, _M = "hdl.link.station", "hdl.link.mac"
 PROOFS = [
     Proof(
         "hdl.link.Reader",
-        "takes each byte within 14 cycles, those not counted in which what it offers waits; what it offers stays; any bytes",
+        "takes each word within 5 cycles, those not counted in which what it offers waits; what it offers stays; any bytes",
         reader,
         Defect(
             _S,
-            "self.peer.eq(self.peer << 8), count.eq(count - 1)",
-            "self.peer.eq(self.peer << 8)",
+            "self.peer.eq(self.peer >> 8 * WORD), count.eq(count - 1)",
+            "self.peer.eq(self.peer >> 8 * WORD)",
         ),
         search=65,
     ),

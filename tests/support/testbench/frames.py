@@ -156,8 +156,10 @@ def _inside(dut, answers: Sequence[tuple[int, Given]], end: int, given: list):
                 ctx.set(dut.i.p, {"data": queue[0][1], "last": queue[0][2]})
             if ctx.get(dut.o.valid):
                 begin = begin if come else cycle
-                come.append(ctx.get(dut.o.p.data))
-                if ctx.get(dut.o.p.last):
+                last = ctx.get(dut.o.p.last)
+                word = ctx.get(dut.o.p.data).to_bytes(4, "little")
+                come += word[: ctx.get(dut.o.p.size) + 1 if last else 4]
+                if last:
                     if not ctx.get(dut.spoilt):
                         given.append((begin, bytes(come)))
                     come.clear()
