@@ -60,12 +60,13 @@ def generate(
     *,
     memory_bytes: int,
     memory: str = "block RAM",
+    clock_hz: int = CLOCK_HZ,
     baud: int | None = BAUD,
     station: Station | None = None,
     around: Callable[[Soc], Any] = lambda soc: soc,
 ) -> str:
     """Return the Verilog of an engine's device, with `memory_bytes` of memory of that kind (as of `Soc`) and the simulation's serial line; `baud` None:
-    with datagrams (`Datagrams`) in place of it, on Ethernet where it is a station; `around`: makes the top of it.
+    with datagrams (`Datagrams`) in place of it, on Ethernet where it is a station; `clock_hz`: what it says of its clock; `around`: makes the top of it.
 
     Raises BuildError for more memory than `MOST_BYTES`: generating it takes some 700 bytes of this machine's memory for each.
     """
@@ -78,7 +79,7 @@ def generate(
         engine.register_map,
         library=library,
         memory_bytes=memory_bytes,
-        clock_hz=CLOCK_HZ,
+        clock_hz=clock_hz,
         baud=baud,
         station=station,
         memory=memory,
@@ -235,6 +236,7 @@ class Datagrams(_Clocked):
             ("open", _POINTER, []),
             ("run", _U32, [_POINTER, _U64, _POINTER, _U32, _POINTER]),
             ("tick", None, [_POINTER]),
+            ("ready", _U64, [_POINTER, _POINTER, _U64]),
         )
         super().__init__(build_library(source, (), harness="datagrams.cpp"), functions)
         self._room, self._count = ctypes.create_string_buffer(2048), _U32(0)
@@ -252,6 +254,12 @@ class Datagrams(_Clocked):
         if size:
             self._last = self.cycle
         return self._room.raw[:size]
+
+    def ready(self, count: int) -> list[int]:
+        """Return in which cycles of the latest run the first pages were ready, `count` at most; [] where the design has no pins `start` and `ready`
+        that tell."""
+        room = (_U64 * count)()
+        return list(room[: self._api.penstock_board_ready(self._handle, room, count)])
 
     def tick(self) -> None:
         """A second is over."""

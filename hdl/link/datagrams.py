@@ -77,9 +77,7 @@ class DatagramReceiver(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         words = self.buffer // WORD
-        m.submodules.ring = ring = memory.Memory(
-            shape=8 * WORD, depth=words, init=[], attrs=APART
-        )
+        m.submodules.ring = ring = memory.Memory(shape=8 * WORD, depth=words, init=[], attrs=APART)
         write, read = ring.write_port(), ring.read_port()
         put, kept = Signal(range(words)), Signal(range(words))
         get, ahead = Signal(range(words)), Signal(range(words))

@@ -51,9 +51,7 @@ class Responder(wiring.Component):
         High for a cycle in each second: `SILENCE` of them without a request of its session, and the device may be taken over.
     """
 
-    def __init__(
-        self, memory: AXI4, memory_bytes: int, peer: int = 0, rings: bool = False
-    ) -> None:
+    def __init__(self, memory: AXI4, memory_bytes: int, peer: int = 0, rings: bool = False) -> None:
         self.peer, self.rings = peer, rings
         self.memory, self.memory_bytes = memory, memory_bytes
         beats = (LONGEST // memory.data_bytes).bit_length()

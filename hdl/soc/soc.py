@@ -51,8 +51,9 @@ class Soc(wiring.Component):
     Members
     -------
     rx : In(1), tx : Out(1)
-        Or, of datagrams, `rx_data` (35 bits: four bytes, above them how many count beside the first, whether they are a datagram's last), `rx_valid`,
-        `rx_ready`, `tx_data` (9 bits: a byte, whether it is the last), `tx_valid`, `tx_ready`, and `tick` as of `Link`. Or, with a station, `rxd`, `rx_dv`, `rx_er`, `txd` and `tx_en` as of `Ethernet`, in domain `eth`.
+        Or, of datagrams, `rx_data` (35 bits: four bytes, above them how many count beside the first, and whether they are a datagram's last),
+        `rx_valid`, `rx_ready`, `tx_data` (9 bits: a byte, and whether it is the last), `tx_valid`, `tx_ready`, and `tick` as of `Link`. Or, with a
+        station, `rxd`, `rx_dv`, `rx_er`, `txd` and `tx_en` as of `Ethernet`, in domain `eth`.
     busy : Out(1)
         A run is under way; for a lamp.
     memory : Out(AXI4)

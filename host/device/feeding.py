@@ -84,10 +84,12 @@ def fill(device: Device, feeds: Sequence[Feed], ends: float) -> Iterator[int]:
         yield sum(ring.sent for ring in rings) - before
 
 
-def _pieces(rings: Sequence[_Filled], line: Pushing, ends: float) -> Iterator[Piece]:
-    """Yield pieces while there is room for their pages, a page of each port in turn."""
+def _pieces(rings: Sequence[_Filled], line: Pushing, ends: float) -> Iterator[Piece | None]:
+    """Yield pieces, a page of each port in turn, and None while there is no room for their pages."""
     flat = [np.ascontiguousarray(ring.feed.pages).data.cast("B") for ring in rings]
-    while perf_counter() < ends and any(ring.free for ring in rings):
+    while perf_counter() < ends and not all(ring.whole for ring in rings):
+        if not any(ring.free for ring in rings):
+            yield None
         for ring, content in zip(rings, flat, strict=True):
             if ring.free:
                 size = ring.feed.pages.shape[1]

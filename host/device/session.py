@@ -1,7 +1,8 @@
 """The host's end of the envelope (`models.link.envelope`), with neither socket nor clock: what to send and when, and what answers mean.
 
 Losses: an answer that tells of a request says that those are lost which were sent more than `_REORDERED` datagrams before it and which its bitmap
-lacks; they are sent again at once. For the rest there is one timer, by RFC 6298; when it runs out, the oldest request asks again.
+lacks; they are sent again at once. Of one that was sent twice the first is taken for the one that came, as it may have been late. For the rest
+there is one timer, by RFC 6298; when it runs out, the oldest request asks again.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from struct import Struct
 from ...models.link import Identity, Space, Status
 from ...models.link.envelope import ASK, OPENING, WINDOW, Answer, decode_answer, follows
 from .errors import LinkError
+from .transport import Piece as Pushed
 from .transport import Refused, Statistics
 
-__all__ = ["Piece", "Session"]
+__all__ = ["Piece", "Session", "pushing"]
 
 #: kind (above its 8 bits the port), address, length, data: what is asked in one datagram
 Piece = tuple[int, int, int, bytes | memoryview]
@@ -25,7 +27,7 @@ _REORDERED = 3
 #: datagrams that may wait for an answer which none has asked for, if they do not take half of the device's room: the other half keeps it busy meanwhile
 _UNASKED = 8
 #: least seconds of the timer (of RFC 6298's one second for far networks), and its parts of the time-out: at first, and at most
-_SOONEST, _FIRST, _LONGEST = 0.02, 8, 4
+_SOONEST, _FIRST, _LONGEST = 0.001, 8, 4
 
 _HEAD = Struct("<IIHHQ")
 _CRC = Struct("<I")
@@ -36,15 +38,23 @@ _TOLD = (Space.MEMORY << 1 | 1, Space.RING << 1 | 1)
 _DOUBTED = -_REORDERED - 1
 
 
-class _Sent:
-    """A request under way. `order`: how many datagrams were sent before."""
+def pushing(pieces: Iterable[Pushed | None]) -> Iterator[Piece | None]:
+    """Yield what pushes pages: a `transport.Piece` each."""
+    kind = Space.RING << 1 | 1
+    for piece in pieces:
+        yield piece and (kind | piece[0] << 8, piece[1], len(piece[2]), piece[2])
 
-    __slots__ = ("again", "at", "body", "index", "kind", "order", "size")
+
+class _Sent:
+    """A request under way. `order`: how many datagrams were sent before; `earliest`: before its first sending that may have come."""
+
+    __slots__ = ("again", "at", "body", "earliest", "index", "kind", "order", "size")
 
     def __init__(self, kind: int, index: int, body: bytes, size: int) -> None:
         self.kind, self.index = kind, index
         self.body, self.size = body, size
-        self.order, self.at, self.again = 0, 0.0, False
+        self.order = self.earliest = 0
+        self.at, self.again = 0.0, False
 
 
 class Session:
@@ -63,8 +73,9 @@ class Session:
         self.due = float("inf")
         self._next = 0
         self._room = 1  # bytes that may be under way; a datagram always may
-        self._pieces: Iterator[Piece] = iter(())
+        self._pieces: Iterator[Piece | None] = iter(())
         self._ahead: Piece | None = None
+        self._waits_for_more = False
         self._count = self._size = 0
         self._unasked = self._untold = self._order = 0
         self._sent: dict[int, _Sent] = {}  # in the order of their sequences
@@ -80,13 +91,23 @@ class Session:
         """Begin the opening, which is a transfer of its own."""
         self.begin([(OPENING, self._opening, 16, b"")], now)
 
-    def begin(self, pieces: Iterable[Piece], now: float) -> None:
-        """Begin a transfer of pieces that need no order among them; the one before is done."""
+    def begin(self, pieces: Iterable[Piece | None], now: float) -> None:
+        """Begin a transfer of pieces that need no order among them; the one before is done.
+
+        None among them: there is none for the moment. They are asked again when answers have come, and left when nothing is under way.
+        """
         self._pieces, self._heard = iter(pieces), now
-        self._ahead = next(self._pieces, None)
+        self._ahead = self._following()
         self._count = self._size = 0
         self._unasked = self._untold = self._status = 0
         self._sent, self._lost, self.data = {}, [], []
+
+    def _following(self) -> Piece | None:
+        self._waits_for_more = False
+        for piece in self._pieces:
+            self._waits_for_more = piece is None
+            return piece
+        return None
 
     @property
     def done(self) -> bool:
@@ -104,11 +125,13 @@ class Session:
         if self._sent and now >= self.due:
             self._patience = min(2 * self._patience, self._waits)
             for sent in self._sent.values():
-                sent.order = _DOUBTED
+                sent.order = sent.earliest = _DOUBTED
             self._lost = [next(iter(self._sent))]
         out = [self._encoded(at, now, at == self._lost[-1]) for at in self._lost]
         self.statistics.again += len(out)
         self._lost = []
+        if self._waits_for_more and self._sent:
+            self._ahead = self._following()
         if self._ahead is not None:
             self._more(out, now)
         self.statistics.sent += len(out)
@@ -126,7 +149,7 @@ class Session:
                 (self._next - oldest) & _MASK >= WINDOW or self._size + size >= self._room
             ):
                 return
-            self._ahead = following = next(self._pieces, None)
+            self._ahead = following = self._following()
             self._size += size
             self._unasked += 1
             self._untold += size
@@ -139,7 +162,8 @@ class Session:
                 self._unasked = self._untold = 0
             self._sent[self._next] = sent = _Sent(kind, self._count, b"".join((head, data)), size)
             self._order += 1
-            sent.order, sent.at = self._order, now
+            sent.order = sent.earliest = self._order
+            sent.at = now
             out.append(sent.body + _CRC.pack(zlib.crc32(sent.body)))
             self._count += 1
             if kind != OPENING:
@@ -150,6 +174,8 @@ class Session:
         sent = self._sent[sequence]
         self._order += 1
         sent.order, sent.at, sent.again = self._order, now, True
+        if sent.earliest == _DOUBTED:
+            sent.earliest = self._order
         body = bytearray(sent.body)
         body[8] = (sent.kind | ASK if asks else sent.kind) & 0xFF
         return bytes(body) + _CRC.pack(zlib.crc32(body))
@@ -211,7 +237,7 @@ class Session:
                 self._smoothed, self._variation = took, took / 2
             self._variation += (abs(took - self._smoothed) - self._variation) / 4
             self._smoothed += (took - self._smoothed) / 8
-        return sent.order
+        return sent.earliest
 
     def _told(self, answer: Answer) -> int:
         """Take what an answer to a write to memory says of the others; return the latest one's order."""
@@ -221,7 +247,7 @@ class Session:
             if distance < 0 or (distance < WINDOW and answer.bitmap >> distance & 1):
                 if sent.kind & 0xFF in _TOLD:
                     told.append(at)
-                    latest = max(latest, sent.order)
+                    latest = max(latest, sent.earliest)
             elif not answer.bitmap:
                 break
         for at in told:

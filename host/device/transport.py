@@ -63,8 +63,9 @@ class Pushing(Transport, Protocol):
     def begin(self, port: int, at: int, slots: int, page: int) -> None:
         """Begin a port's stream: `slots` pages of `page` bytes lie from address `at` on. Raises Refused where the device has no such ring."""
 
-    def push(self, pieces: Iterable[Piece]) -> None:
-        """Push pieces; return when the device has them. Pieces are asked for as there is room for them, so they may follow what `pages` says meanwhile."""
+    def push(self, pieces: Iterable[Piece | None]) -> None:
+        """Push pieces; return when the device has them. Pieces are asked for as there is room for them, so they may follow what `pages` says meanwhile.
+        None: there is none for the moment; others are asked for when answers have come, and not if there is nothing left to answer."""
 
     def pages(self, port: int) -> int:
         """Return how many pages of its stream a port has read, modulo 2^32, as its latest answer says."""

@@ -20,7 +20,7 @@ from ...models.link.envelope import LONGEST
 from ...models.link.ethernet import PORT
 from ...models.link.pushes import PIECE, describe
 from .errors import DeviceError, LinkError
-from .session import Piece, Session
+from .session import Piece, Session, pushing
 from .transport import Piece as Pushed
 from .transport import Refused, Statistics, seconds
 
@@ -95,14 +95,13 @@ class Udp:
         self._call([(Space.RING << 1 | port << 8, describe(at, page), size, b"")])
         self._pages[port] = 0
 
-    def push(self, pieces: Iterable[Pushed]) -> None:
-        kind = Space.RING << 1 | 1
-        self._call((kind | port << 8, at, len(data), data) for port, at, data in pieces)
+    def push(self, pieces: Iterable[Pushed | None]) -> None:
+        self._call(pushing(pieces))
 
     def pages(self, port: int) -> int:
         return self._pages.get(port, 0)
 
-    def _call(self, pieces: Iterable[Piece]) -> list[bytes]:
+    def _call(self, pieces: Iterable[Piece | None]) -> list[bytes]:
         """Make a transfer; return what was read."""
         with self._lock:
             if self._failure is not None:

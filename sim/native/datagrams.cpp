@@ -7,12 +7,26 @@
 #include <deque>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "verilated.h"
 
 namespace {
 
+// Pages that are ready, where the design has pins that tell (start, ready): the cycles of the run in which they became so.
+struct Ready {
+    uint64_t began = 0;
+    std::vector<uint64_t> times;
+
+    template <class T> auto see(T& top, uint64_t cycle, int) -> decltype(top.start, void()) {
+        if (top.start) { began = cycle; times.clear(); }
+        while (times.size() < top.ready) times.push_back(cycle - began);
+    }
+    template <class T> void see(T&, uint64_t, long) {}
+};
+
 struct Board {
+    Ready ready;
     std::unique_ptr<VerilatedContext> context{new VerilatedContext};
     std::unique_ptr<Top> top{new Top(context.get())};
     uint64_t cycle = 0;
@@ -43,6 +57,7 @@ struct Board {
             top->rx_valid = !to_send.empty();
             if (top->rx_valid) top->rx_data = to_send.front();
             top->eval();
+            ready.see(*top, cycle, 0);
             const bool taken = top->rx_valid && top->rx_ready, came = top->tx_valid;
             const uint32_t byte = top->tx_data;
             clock();
@@ -78,3 +93,8 @@ API void penstock_board_tick(void* b) { self(b).top->tick = 1; }
 API uint64_t penstock_board_cycle(void* b) { return self(b).cycle; }
 API int penstock_board_busy(void* b) { return self(b).top->busy; }
 API uint32_t penstock_board_waiting(void* b) { return uint32_t(self(b).to_send.size()); }
+API uint64_t penstock_board_ready(void* b, uint64_t* out, uint64_t room) {
+    const auto& times = self(b).ready.times;
+    for (uint64_t k = 0; k < room && k < times.size(); ++k) out[k] = times[k];
+    return times.size() < room ? times.size() : room;
+}

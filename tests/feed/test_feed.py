@@ -188,7 +188,9 @@ def test_a_device_takes_one_datagram_after_the_other() -> None:
     """At the clock of a board its end is slower than the line; at that of a large part it is not."""
     line = parse_link("udp")
     board = line.into(25 * 10**6, 8)
-    assert board.bytes_per_s == Fraction(25 * 10**6 * 1024, write_cycles(1024, 8)) < line.bytes_per_s
+    assert (
+        board.bytes_per_s == Fraction(25 * 10**6 * 1024, write_cycles(1024, 8)) < line.bytes_per_s
+    )
     assert board.seconds(1024) == Fraction(write_cycles(1024, 8), 25 * 10**6)
     assert line.into(60 * 10**6, 8).bytes_per_s == line.bytes_per_s
     for other in ("uart", "xdma", "gbps=1"):

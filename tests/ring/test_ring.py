@@ -26,7 +26,7 @@ from penstock.models.target import Link
 from penstock.run import hardware
 from penstock.sim.board import Board, Datagrams, build, generate
 from testbench.command_line import reported, told
-from testbench.line_time import OnLine, wire
+from testbench.line_time import OnLine, OrdinaryLine, Telling, for_arrivals, wire
 from testbench.rings import filled
 from testbench.serial_time import serial_line
 
@@ -235,6 +235,25 @@ def test_a_host_fills_the_ring_of_a_device(
     assert all(np.array_equal(run.codes[name], codes) for name, codes in golden.items())
     assert run.counters["pages_done0"] == 2 * work.pages
     assert (written["pages_ready0"] == 1) == (link == "udp")
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_pages_come_as_fast_as_the_line(design: Any, seed: int | None) -> None:
+    """A device at 60 MHz on gigabit Ethernet, sound and not: golden's bits, and the model's cycles for the arrivals that were recorded."""
+    work, clock_hz = workload(design, 1500 if seed else 600), 60_000_000
+    memory = {"memory_bytes": work.memory_bytes(), "clock_hz": clock_hz}
+    source = generate(*design.hardware(), **memory, baud=None, around=Telling)
+    with Datagrams(source) as board:
+        line = OrdinaryLine(board, clock_hz, seed)
+        with patch("time.sleep", line.wait):
+            with Device("it", lambda _: wire(line), register_map=design.registers) as device:
+                assert device.identity.ring == 1 << 16
+                run = design.run(work.table, "board", device=device)
+        golden, pages = work.golden().codes, 2 * work.pages
+        assert run.ok and run.codes is not None and golden is not None
+        assert all(np.array_equal(run.codes[name], codes) for name, codes in golden.items())
+        assert run.counters["pages_done0"] == pages
+        assert run.cycles == for_arrivals(work, board, pages)
 
 
 @pytest.mark.long

@@ -6,17 +6,45 @@ import heapq
 from math import ceil
 from random import Random
 from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
 
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from penstock.hdl.soc.soc import Soc
 from penstock.host.device.session import Session
+from penstock.models.link.envelope import LONGEST
 from penstock.models.link.kinds import KINDS
+from penstock.models.memory.blockram import block_ram
+from penstock.models.ring import Recorded
 from penstock.sim.board import Datagrams
 
 from .rings import Pushes
 
-__all__ = ["BadLine", "OnLine", "wire"]
+__all__ = ["BadLine", "OnLine", "OrdinaryLine", "Telling", "for_arrivals", "wire"]
 
 #: bytes on Ethernet around a datagram: of IP and UDP; preamble, header, FCS and gap
 _AROUND = 28 + 38
+
+
+class Telling(wiring.Component):
+    """A device of datagrams that says when pages of its first port are ready: pins `start`, high in cycle 0 of a run, and `ready`."""
+
+    def __init__(self, soc: Soc) -> None:
+        self.soc, self.library = soc, soc.library
+        super().__init__({**soc.signature.members, "start": Out(1), "ready": Out(32)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.soc = soc = self.soc
+        engine = soc.shell.engine
+        m.d.comb += [self.start.eq(engine.start), self.ready.eq(engine.registers.pages_ready0)]
+        for name, member in soc.signature.members.items():
+            outer, inner = getattr(self, name), getattr(soc, name)
+            m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
+        return m
 
 
 class OnLine:
@@ -88,6 +116,35 @@ class BadLine(OnLine):
                 sent[draw.randrange(len(sent))] ^= 1 << draw.randrange(8)
             self.way = draw.random() * self.late * (draw.random() < self.share)
             super().put(bytes(sent), back)
+
+
+class OrdinaryLine(OnLine):
+    """One that loses 1 % of the datagrams each way, brings 1 % twice, and 1 % late by up to 32 places, by a seed; None: a sound one.
+
+    `sent`: datagrams with a whole piece of a page, or of memory, that were put on it."""
+
+    def __init__(self, board: Datagrams, clock_hz: int, seed: int | None) -> None:
+        super().__init__(board, clock_hz)
+        self.random, self.sent = None if seed is None else Random(seed), 0
+
+    def put(self, datagram: bytes, back: bool = False) -> None:
+        draw, share = self.random, 0.01
+        self.sent += len(datagram) > LONGEST
+        if draw is None:
+            super().put(datagram, back)
+            return
+        for _ in range((draw.random() >= share) + (draw.random() < share)):
+            late = draw.randint(1, 32) if draw.random() < share else 0
+            self.way = late * (LONGEST + _AROUND) / self.rate
+            super().put(datagram, back)
+
+
+def for_arrivals(work: Any, board: Datagrams, pages: int) -> int:
+    """Return the cycles that the model says of a run on a `Telling` device, for the cycles in which its pages became ready."""
+    plan = work.design.plan
+    known = Recorded(board.ready(pages), plan.ring)
+    with patch("penstock.engines.analytics.workload._lines", lambda *_: [known]):
+        return int(work.model(block_ram(plan.bus_bytes)).total)
 
 
 def wire(line: OnLine) -> Pushes:

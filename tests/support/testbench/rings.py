@@ -9,7 +9,8 @@ import numpy as np
 
 from penstock.host.device import Device, LinkError
 from penstock.host.device.machine import DeviceMachine
-from penstock.host.device.session import Piece, Session
+from penstock.host.device.session import Piece, Session, pushing
+from penstock.host.device.transport import Piece as Pushed
 from penstock.models.errors import ErrorCode
 from penstock.models.link import Device as GoldenDevice
 from penstock.models.link import Identity, Space
@@ -137,7 +138,7 @@ class Wire:
         if not network.transfer(self.session, self.dies):
             raise _Died
 
-    def _call(self, pieces: Iterable[Piece]) -> None:
+    def _call(self, pieces: Iterable[Piece | None]) -> None:
         self.session.begin(pieces, self.rig.network.now)
         self._pass()
 
@@ -163,9 +164,8 @@ class Pushes(Wire):
         self._call([(kind, describe(at, page), slots * page // PIECE, b"")])
         self.session.pages[port] = 0
 
-    def push(self, pieces: Iterable[tuple[int, int, bytes | memoryview]]) -> None:
-        kind = Space.RING << 1 | 1
-        self._call((kind | port << 8, at, len(data), data) for port, at, data in pieces)
+    def push(self, pieces: Iterable[Pushed | None]) -> None:
+        self._call(pushing(pieces))
 
     def pages(self, port: int) -> int:
         return self.session.pages.get(port, 0)
