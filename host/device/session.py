@@ -42,7 +42,11 @@ def pushing(pieces: Iterable[Pushed | None]) -> Iterator[Piece | None]:
     """Yield what pushes pages: a `transport.Piece` each."""
     kind = Space.RING << 1 | 1
     for piece in pieces:
-        yield piece and (kind | piece[0] << 8, piece[1], len(piece[2]), piece[2])
+        if piece is None:
+            yield None
+        else:
+            port, at, data = piece
+            yield kind | port << 8, at, len(data), data
 
 
 class _Sent:
