@@ -262,7 +262,8 @@ def test_seconds_are_those_that_were_said(tmp_path: Path, rows: int) -> None:
     """A device whose host fills the ring over gigabit Ethernet, in the time of the line and the device, within the 2 % that an estimate may be off."""
     design = compiled(tmp_path, ring=16)
     work, clock_hz = workload(design, rows), round(design.target.clock.mhz * 10**6)
-    source = generate(*design.hardware(), memory_bytes=work.memory_bytes(), baud=None)
+    memory = {"memory_bytes": work.memory_bytes(), "clock_hz": clock_hz}
+    source = generate(*design.hardware(), **memory, baud=None)
     with Datagrams(source) as board, patch("time.sleep", (line := OnLine(board, clock_hz)).wait):
         with Device("it", lambda _: wire(line), register_map=design.registers) as device:
             run = design.run(work.table, "board", device=device)
