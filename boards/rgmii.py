@@ -20,7 +20,7 @@ __all__ = ["BESIDE", "Rgmii"]
 
 #: what a device on Ethernet takes beyond one on a serial line
 BESIDE = Reserve(
-    lut=3_506, ff=1_176, bram=5, source="a placement on colorlight-i5 beside that with a UART"
+    lut=3_634, ff=1_243, bram=5, source="synthesis for colorlight-i5-sdram beside that with a UART"
 )
 
 #: picoseconds of a step of DELAYG
