@@ -53,7 +53,7 @@ class Responder(wiring.Component):
 
     def __init__(self, memory: AXI4, memory_bytes: int, peer: int = 0, rings: bool = False) -> None:
         self.peer, self.rings = peer, rings
-        self.memory, self.memory_bytes = memory, memory_bytes
+        self.sizes = memory.data_bytes, memory_bytes
         beats = (LONGEST // memory.data_bytes).bit_length()
         super().__init__(
             {
@@ -73,16 +73,16 @@ class Responder(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.found = found = memory.Memory(shape=8, depth=LONGEST, init=[], attrs=APART)
-        self.store, self.load = found.write_port(), found.read_port()
+        store, load = found.write_port(), found.read_port()
         self._fields(m)
         self._session(m)
         with m.FSM(name="responder"):
             self._decide(m)
             self._fill(m)
             self._ask(m)
-            self._listen(m)
+            self._listen(m, store)
             self._settle(m)
-            self._answer(m)
+            self._answer(m, load)
         return m
 
     def _fields(self, m):
@@ -210,9 +210,8 @@ class Responder(wiring.Component):
 
     def _fill(self, m):
         """Bytes in whole bus words, to memory that there is, go past the bridge."""
-        word = self.memory.data_bytes
-        within = (word - 1).bit_length()
-        highest = (self.memory_bytes - 1).bit_length()  # what lies just behind has an address, too
+        # what lies just behind memory has an address, too
+        within, highest = ((size - 1).bit_length() for size in self.sizes)
         uneven = Cat(self.place[:within], self.left[:within], self.place[highest:], self.far).any()
         memory = self.writes & (self.in_memory | self.in_ring)
         m.d.comb += [
@@ -273,20 +272,18 @@ class Responder(wiring.Component):
             with m.If(~self.writes | (self.piece == 0)):
                 m.next = "TOLD"
             with m.Else():
+                lane = (self.asked.length[:2] - self.left[:2])[:2]
                 m.d.comb += [
                     self.asks.valid.eq(self.i.valid),
-                    self.asks.payload.eq(self.i.payload.word_select(self.lane, 8)),
-                    self.i.ready.eq(self.asks.ready & (self.lane.all() | (self.left == 1))),
+                    self.asks.payload.eq(self.i.payload.word_select(lane, 8)),
+                    self.i.ready.eq(self.asks.ready & (lane.all() | (self.left == 1))),
                 ]
                 with m.If(self.i.valid & self.asks.ready):
-                    m.d.sync += [
-                        *(self.piece.eq(self.piece - 1), self.left.eq(self.left - 1)),
-                        self.lane.eq(self.lane + 1),
-                    ]
+                    m.d.sync += [self.piece.eq(self.piece - 1), self.left.eq(self.left - 1)]
 
-    def _listen(self, m):
+    def _listen(self, m, store):
         """The bridge's answer: sequence, kind, length; what was read; the status."""
-        m.d.comb += [self.store.addr.eq(self.filled), self.store.data.eq(self.told.p.data)]
+        m.d.comb += [store.addr.eq(self.filled), store.data.eq(self.told.p.data)]
         with m.State("TOLD"):
             m.d.comb += self.told.ready.eq(1)
             with m.If(self.told.valid):
@@ -297,7 +294,7 @@ class Responder(wiring.Component):
         with m.State("FOUND"):
             m.d.comb += self.told.ready.eq(1)
             with m.If(self.told.valid & ~self.told.p.last):
-                m.d.comb += self.store.en.eq(1)
+                m.d.comb += store.en.eq(1)
                 m.d.sync += [self.filled.eq(self.filled + 1), self.left.eq(self.left - 1)]
             with m.Elif(self.told.valid):
                 after = self.place + MAXIMUM
@@ -338,7 +335,7 @@ class Responder(wiring.Component):
                 with m.If((self.in_memory | self.in_ring) & self.writes & ~asked):
                     m.next = "HEAD"
 
-    def _answer(self, m):
+    def _answer(self, m, load):
         head = Cat(
             self.asked.number,
             self.asked.sequence,
@@ -355,7 +352,7 @@ class Responder(wiring.Component):
         head = Cat(self.head[: 8 * self.peer], head, pages)
         assert len(head) == 8 * (self.peer + _ANSWER)
         given = Signal.like(self.filled)
-        m.d.comb += [self.load.addr.eq(given), self.load.en.eq(1)]
+        m.d.comb += [load.addr.eq(given), load.en.eq(1)]
         with m.State("ANSWER"):
             last = self.at == self.peer + _ANSWER - 1
             m.d.comb += [
@@ -377,7 +374,7 @@ class Responder(wiring.Component):
             ends = given + 1 == self.filled
             m.d.comb += [
                 self.o.valid.eq(1),
-                self.o.p.data.eq(self.load.data),
+                self.o.p.data.eq(load.data),
                 self.o.p.last.eq(ends),
             ]
             with m.If(self.o.ready):

@@ -196,7 +196,8 @@ class Reader(wiring.Component):
 
     def _walk(self, m):
         left, count = self.left, Signal(range(PEER // WORD))
-        kept, held, last, size = Signal(8 * WORD), Signal(), Signal(), Signal(2)
+        kept, held = Signal(8 * WORD), Signal()
+        last, size = Signal(), Signal(2)
         right = self.body.right | (self.udp & self.unchecked)
         m.d.comb += self.spoilt.eq(~self.arp & (self.cut | ~right))
         with m.State("HEAD"):
@@ -224,7 +225,6 @@ class Reader(wiring.Component):
                     with m.If(self.arp):
                         m.next = "TAIL"
         with m.State("BODY"):  # a word late: then its sum is known
-            came = self.i.p.size + 1
             m.d.comb += [
                 self.carries.eq(1),
                 self.o.valid.eq(held),
@@ -239,7 +239,7 @@ class Reader(wiring.Component):
                     kept.eq(self.i.p.data),
                     last.eq((left <= WORD) | self.i.p.last),
                     size.eq(Mux(left <= WORD, left - 1, self.i.p.size)),
-                    self.cut.eq(self.i.p.last & (left > came)),
+                    self.cut.eq(self.i.p.last & (left > self.i.p.size + 1)),
                     self.over.eq(self.i.p.last),
                     left.eq(left - WORD),
                 ]

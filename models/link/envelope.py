@@ -134,8 +134,10 @@ def decode_answer(datagram: bytes) -> Answer | None:
 
 
 #: cycles of a write to memory beside its bytes: of a datagram (head, decision, its place in the window), of each piece of `MAXIMUM`
-#: bytes, of each bus word until on-chip memory has answered; of one that is whole bus words, and until memory takes the first
-_EACH, _PIECE, _WORD, _BURST, _TAKES = 10, 17, 7, 16, 3
+#: bytes, of each bus word until on-chip memory has answered
+_EACH, _PIECE, _WORD = 10, 17, 7
+#: of one that is whole bus words, and until memory takes the first
+_BURST, _TAKES = 16, 3
 _BYTES = 4  # of a word of datagrams
 #: cycles from a request's last word to its answer's first byte, about
 _BEGINS = 24

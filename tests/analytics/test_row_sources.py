@@ -120,7 +120,9 @@ def test_unseen_categories() -> None:
     run = design.run(new)
     assert run.result["total"].tolist() == [1, 3, 2] and run.counters["unseen_last"] == 1
     assert run.predict({"c": ["a", "new"], "x": [0, 0]}).values.tolist() == [1, 2]
-    with pytest.raises(KernelError, match="on_unseen: the last of the 2 rows of c is a category's own"):
+    with pytest.raises(
+        KernelError, match="on_unseen: the last of the 2 rows of c is a category's own"
+    ):
         ps.compile(seen, "small", table, on_unseen="last")
 
 
@@ -312,7 +314,9 @@ def test_a_servers_table(postgres: str) -> None:
 
 def test_sparse_numbers_that_are_no_categories() -> None:
     table = {"c": [1_000_000_007, -4], "x": [1.0, 2.0]}
-    with pytest.raises(KernelError, match=r"(?s)E307.*many has 1,000,000,008 numbers.*--categories"):
+    with pytest.raises(
+        KernelError, match=r"(?s)E307.*many has 1,000,000,008 numbers.*--categories"
+    ):
         ps.compile(seen, "small", table, on_index="skip")
     with pytest.raises(KernelError, match="categories: no index takes a column x"):
         ps.compile(seen, "small", table, categories=("x",))

@@ -82,7 +82,9 @@ def test_what_is_doubtful_is_warned_of(design: ps.Design) -> None:
     with pytest.warns(RunWarning) as found:
         ps.compile("k.py", dims={"d": 3}, metas={"rate": 0.001}, format="fixed:8,8")
     assert {one.filename for one in found} == {__file__}
-    assert len([one for one in found if "the meta rate, 0.001, is too small" in str(one.message)]) == 1
+    assert (
+        len([one for one in found if "the meta rate, 0.001, is too small" in str(one.message)]) == 1
+    )
     with pytest.warns(RunWarning) as found:
         ps.compile("k.py", dims={"d": 3}, metas={"rate": 0.001})
     assert not any("too small" in str(one.message) for one in found)

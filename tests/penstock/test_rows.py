@@ -134,7 +134,9 @@ def test_how_indices_of_assumed_rows_are_drawn() -> None:
 def test_the_table_says_what_an_index_counts() -> None:
     given = "--data numbers.csv --on-null skip --dim n=max"
     assert "n=6" in told(f"check k.psk {given}")
-    Path("matrix.psk").write_text("kernel f(g: index[n], x: input[d], E: model[n, d])\n  E[g] += x\n")
+    Path("matrix.psk").write_text(
+        "kernel f(g: index[n], x: input[d], E: model[n, d])\n  E[g] += x\n"
+    )
     said = told("check matrix.psk --data numbers.csv --dim d=max", 1)
     assert "error[E504]: dimension d cannot have the size max" in said
     made = ps.compile("k.psk", table="numbers.csv", dims={"n": "max"}, on_null="skip")

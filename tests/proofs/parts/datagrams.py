@@ -17,10 +17,10 @@ from penstock.models.link.frames import CRC_BYTES
 
 from .link import after
 
-_DATAGRAMS, _RESPONDER, _PUSHER, _FILLER = (
-    sys.modules[f"penstock.hdl.link.{name}"]
-    for name in ("datagrams", "responder", "pusher", "filler")
+_DATAGRAMS, _RESPONDER = (
+    sys.modules[f"penstock.hdl.link.{name}"] for name in ("datagrams", "responder")
 )
+_PUSHER, _FILLER = (sys.modules[f"penstock.hdl.link.{name}"] for name in ("pusher", "filler"))
 #: pieces up to 64, rings of up to 15
 _STREAM = {"at": 2, "size": 4, "shift": 1, "first": 6, "slot": 4, "there": 4, "done": 4}
 _FEW = {"_COUNT": 6, "_STREAM": StructLayout(_STREAM)}
