@@ -162,7 +162,13 @@ class _Judge:
             self.last |= unseen.any(axis=1)
         else:
             self._say(unseen, plan.on_unseen, IndexCode.VALUE_UNSEEN, name, item, lambda v: "")
-        told = lambda place: f"{values[place]} is not one of 0 to {counts - 1}"
+        labels = plan.schema.column(name).labels
+
+        def told(place: tuple[int, int]) -> str:
+            value = int(values[place])
+            of = f"the category {labels[value]!r} has the number {value}, which" if labels else value
+            return f"{of} is not one of 0 to {counts - 1}"
+
         self._say(beyond, plan.on_index, PageError.VALUE_INDEX, name, item, told)
         return values
 

@@ -92,10 +92,11 @@ def test_fields(tmp_path: Path) -> None:
     table, text = columns(rng, 11), fields(np.random.default_rng(8))
     design = _equal(text, table, {"k": 3}, "fixed:8,8", tmp_path, "pysim", 2, FIELDS)
     table["c1"][7] = 3
-    golden = design.run(table, backend="golden")
-    assert design.run(table, backend="pysim").errors == golden.errors
-    said = golden.workload.failure(golden.errors[0]).text
-    assert "3 is not one of 0 to 2" in said and "row 8" in said and "c1" in said
+    golden, run = (design.run(table, backend=name) for name in ("golden", "pysim"))
+    assert run.errors == golden.errors
+    for one in (golden, run):
+        said = one.workload.failure(one.errors[0]).text
+        assert "3 is not one of 0 to 2" in said and "row 8" in said and "c1" in said
 
 
 def test_arrays(tmp_path: Path) -> None:

@@ -322,3 +322,10 @@ def test_sparse_numbers_that_are_no_categories() -> None:
         ps.compile(seen, "small", table, categories=("x",))
     design = ps.compile(seen, "small", table, categories=("c",))
     assert design.run(table).result["many"].tolist() == [1, 1]
+
+
+def test_categories_beyond_a_model() -> None:
+    table = {"c": ["ann", "bob"], "x": [1.0, 2.0]}
+    run = ps.compile(seen, "small", table, dims={"n": 1}).run(table)
+    said = run.workload.failure(run.errors[0]).text
+    assert "the category 'bob' has the number 1, which is not one of 0 to 0" in said

@@ -208,6 +208,14 @@ class Assumption(AssumedRows):
         return _moved(self.design, self.table.pages)
 
 
+def _told(workload: Training | Scored, error: HardwareError) -> HardwareError:
+    """Return an index's error with the value that golden finds there, which hardware does not say."""
+    if error.detail or not error.line or not workload.design.plan.indices:
+        return error
+    own = workload.unreadable()
+    return own if own == error else error
+
+
 class Training(Workload):
     """A training on a table.
 
@@ -327,7 +335,7 @@ class Training(Workload):
         return learning_error(self.table, error, self.design.plan.walk) if error.line else None
 
     def failure(self, error: HardwareError) -> Failure:
-        return table_failure(self.source, self.table, error, self.design.plan.walk)
+        return table_failure(self.source, self.table, _told(self, error), self.design.plan.walk)
 
 
 class Scored(Workload):
@@ -430,4 +438,4 @@ class Scored(Workload):
         return learning_error(self.table, error, walk, "scored") if error.line else None
 
     def failure(self, error: HardwareError) -> Failure:
-        return table_failure(self.source, self.table, error, self.design.plan.walk)
+        return table_failure(self.source, self.table, _told(self, error), self.design.plan.walk)
