@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.utils import murmurhash3_32
 
 import penstock as ps
 from penstock.dsl.core.diagnostics import KernelError
@@ -329,3 +330,20 @@ def test_categories_beyond_a_model() -> None:
     run = ps.compile(seen, "small", table, dims={"n": 1}).run(table)
     said = run.workload.failure(run.errors[0]).text
     assert "the category 'bob' has the number 1, which is not one of 0 to 0" in said
+
+
+@pytest.mark.parametrize("learned", [np.int32, np.int64])
+def test_scores_hash_what_was_learned(learned: type, tmp_path: Path) -> None:
+    """Bytes of the training's column, whatever integers are scored, also of a saved run."""
+    row = "a[hash(i, 3) % len(a)]"
+    text = f"kernel k(i: index[n], x: input, a: model[4])\n  score s = {row}\n  {row} += x\n"
+    (tmp_path / "k.psk").write_text(text)
+    table = {"i": np.arange(9).astype(learned), "x": np.arange(9.0)}
+    run = ps.compile(tmp_path / "k.psk", "small", table).run(table)
+    rows = [murmurhash3_32(learned(i).tobytes(), 3) % 4 for i in range(9)]
+    expected = np.bincount(rows, np.arange(9.0), 4)[rows]
+    run.save(tmp_path / "run")
+    for made in (run, ps.Run.load(tmp_path / "run")):
+        for given in (np.int16, np.int32, np.int64):
+            new = {"i": np.arange(9).astype(given)}
+            assert made.predict(new).values.tolist() == expected.tolist()

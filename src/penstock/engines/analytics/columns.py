@@ -96,11 +96,13 @@ def counted(graph: Graph, binding: Binding) -> None:
 
 
 def hashed(graph: Graph, schema: Schema, binding: Binding) -> None:
-    """Say in the graph how many bytes of an index are hashed: those of its column's type, 4 or 8."""
+    """Say in the graph, and in that of its score, how many bytes of an index are hashed: those of its column's type, 4 or 8. A score
+    that was learned hashes what its training did."""
     wide = {
         name: any(schema.columns[n].type.startswith("int8") for n, _, _ in index.columns)
         for name, index in binding.indices.items()
     }
-    for node in graph.nodes:
-        if "of" in node.attrs:
+    scoring = graph.scoring.nodes if graph.scoring is not None else ()
+    for node in (*graph.nodes, *scoring):
+        if "of" in node.attrs and "bytes" not in node.attrs:
             node.attrs["bytes"] = 8 if any(wide[name] for name in node.attrs["of"]) else 4
