@@ -10,7 +10,7 @@ from typing import Any
 
 from lark import Token
 
-from ..core import text
+from ..core import functions, text
 from ..core.builder import Ref, plural
 from ..core.constants import kind_of
 from ..core.diagnostics import Span
@@ -166,6 +166,9 @@ class _Body(text.Body):
     def change(self, statement: Any, span: Span) -> None:
         token, *items = statement.children[:-2]
         name = str(token)
+        if name not in self.values:
+            place = text.span_of(self.kernel.file, token)
+            raise functions.unknown_name(self.builder, name, self.values, place)
         symbol = re.sub(r"\s", "", statement.children[-2].children[0])
         if symbol not in _CHANGES or name not in [p.name for p in self.kernel.of_kind("model")]:
             super().change(statement, span)

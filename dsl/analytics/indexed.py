@@ -18,6 +18,7 @@ from ..core.diagnostics import KernelError, Span
 from ..core.graph import Region
 from ..core.kernel import Parameter
 from ..dialect import Dialect
+from . import spans
 from .integers import INTEGERS, MEANINGS, OPERATORS
 
 __all__ = ["MAX_BAG", "IndexedBuilder"]
@@ -26,8 +27,20 @@ __all__ = ["MAX_BAG", "IndexedBuilder"]
 MAX_BAG = 64
 #: whole numbers below this are exact as constants
 _EXACT = 2.0**53
+#: operations on values that are exact on integers, too
+_AS_INTEGERS = {
+    "add": "integer +",
+    "sub": "integer -",
+    "mul": "integer *",
+    "neg": "negative",
+}
 _NUMBER = "number(i) makes a value of an index"
 _CHANGE = "changes of rows are add, subtract, max, min and set, as in `E.at[i].add(v)` (as text: `E[i] += v`, -=, max=, min=, <-)"
+
+
+def _exact(numbers: Any) -> bool:
+    """Return whether constants are whole numbers that are exact."""
+    return bool(np.all((numbers == np.rint(numbers)) & (np.abs(numbers) < _EXACT)))
 
 
 class IndexedBuilder(GraphBuilder):
@@ -63,6 +76,10 @@ class IndexedBuilder(GraphBuilder):
 
     # -- integers
 
+    operators_hint = (
+        f"{GraphBuilder.operators_hint}; // and % are of indices, places, counts and whole numbers"
+    )
+
     def is_integer(self, ref: Ref) -> bool:
         return self.nodes[ref.index].op in INTEGERS
 
@@ -79,7 +96,7 @@ class IndexedBuilder(GraphBuilder):
             met, constant = f"{number:g}", self.nodes[self.constant(number, span).index]
         if constant is not None and constant.op == "const":
             numbers = np.asarray(constant.attrs["value"])
-            if np.all((numbers == np.rint(numbers)) & (np.abs(numbers) < _EXACT)):
+            if _exact(numbers):
                 return self.constant(constant.attrs["value"], span)
             met = f"{numbers.flat[0]:g}" if numbers.size == 1 else "these numbers"
             hint = f"write whole numbers below 2**53; {_NUMBER}"
@@ -87,17 +104,48 @@ class IndexedBuilder(GraphBuilder):
         raise self.error("E492", message, span, hint=hint)
 
     def _is_whole(self, ref: Ref) -> bool:
-        """Return whether a value is an integer, or a count or place, which can be one."""
-        node = self.nodes[ref.index]
-        return node.op in INTEGERS or node.op == "count" or "places" in node.attrs
+        """Return whether a value is an integer, or can be one: it is made of counts, places and whole numbers."""
+        return self.nodes[ref.index].op != "const" and bool(self._made_of(ref))
+
+    def _made_of(self, ref: Ref) -> list[int]:
+        """Return the nodes of a sum or product of counts, places and whole numbers, in their order; none where it is another value."""
+        todo, found = [ref.index], set[int]()
+        while todo:
+            index = todo.pop()
+            node = self.nodes[index]
+            if index in found:
+                continue
+            found.add(index)
+            whole = node.op in INTEGERS or node.op == "count" or "places" in node.attrs
+            if node.op in _AS_INTEGERS:
+                todo += node.inputs
+            elif not whole and not (node.op == "const" and _exact(node.attrs["value"])):
+                return []
+        return sorted(found)
 
     def _as_integer(self, ref: Ref, span: Span) -> Ref:
         """Return what is whole as an integer."""
-        node = self.nodes[ref.index]
-        return ref if node.op in INTEGERS else self.operation("integer", [ref], node.shape, span)
+        made: dict[int, Ref] = {}
+        for index in self._made_of(ref):
+            node, found = self.nodes[index], Ref(index)
+            if node.op in _AS_INTEGERS:
+                of = [made[i] for i in node.inputs]
+                found = self.operation(_AS_INTEGERS[node.op], of, node.shape, span)
+            elif node.op not in INTEGERS and node.op != "const":
+                found = self.operation("integer", [found], node.shape, span)
+            made[index] = found
+        return made[ref.index]
+
+    def _of_integers(self, symbol: str, operands: Sequence[Operand]) -> bool:
+        """Return whether an operator is one of integers: what can be a value or an integer is one for `//`, `%`, `==` and `!=`."""
+        refs = [v for v in operands if isinstance(v, Ref)]
+        return any(
+            self.is_integer(v) or (symbol in ("//", "%", "==", "!=") and self._is_whole(v))
+            for v in refs
+        )
 
     def special_operator(self, symbol: str, operands: Sequence[Operand], span: Span) -> Ref | None:
-        if not any(isinstance(v, Ref) and self.is_integer(v) for v in operands):
+        if not self._of_integers(symbol, operands):
             return None
         refs = [self._integer(v, symbol, span) for v in operands]
         if len(refs) == 1:
@@ -105,9 +153,8 @@ class IndexedBuilder(GraphBuilder):
         if symbol not in OPERATORS:
             hint = "write i // b, or number(i) / b for a fraction" if symbol == "/" else _NUMBER
             raise self.error("E492", f"indices have no operator {symbol}", span, hint=hint)
-        if symbol in ("//", "%") and self.number(refs[1]) == 0:
-            hint = "divide by another number"
-            raise self.error("E213", "a division by the constant 0", span, hint=hint)
+        if symbol in ("//", "%"):
+            self._check_divisor(refs[1], span)
         shape = D.broadcast([self.shape(ref) for ref in refs])
         if shape is None:
             shown = " and ".join(D.show(self.shape(ref)) for ref in refs)
@@ -115,8 +162,26 @@ class IndexedBuilder(GraphBuilder):
             raise self._shape_error("E301", message, refs, span)
         return self.operation(OPERATORS[symbol], refs, shape, span)
 
+    def _check_divisor(self, ref: Ref, span: Span) -> None:
+        """Raise KernelError (E213) for a divisor that is 0, or may be."""
+        node = self.nodes[ref.index]
+        if node.op == "const":
+            if not np.all(node.attrs["value"]):
+                hint = "divide by another number"
+                raise self.error("E213", "a division by the constant 0", span, hint=hint)
+            return
+        ends = spans.span(self, ref.index)
+        known = all(getattr(n, "known", True) for n in self.ranges.values())
+        if ends[0] <= 0 <= ends[1] and (known or ends != spans.EXACT):
+            hint = "divide by what cannot be 0: a constant, len(E), or i + 1 where i is an index"
+            what = "a division by an integer that may be 0"
+            at = self.nodes[node.inputs[0]].span if node.op == "integer" else node.span
+            raise self.error("E213", what, span, (at, "this one"), hint=hint)
+
     def as_value(self, value: Operand, span: Span) -> Ref:
-        """Add the value of the kernel's format that an index is."""
+        """Add the value of the kernel's format that an index is; a place or count is one."""
+        if isinstance(value, Ref) and not self.is_integer(value) and self._is_whole(value):
+            return value
         index = self._index_of(value, "number", span)
         return self.operation("number", [index], self.shape(index), span)
 
@@ -141,8 +206,8 @@ class IndexedBuilder(GraphBuilder):
         return self.operation("count", [index], (), span)
 
     def _index_of(self, value: Operand, name: str, span: Span) -> Ref:
-        if isinstance(value, Ref) and self.is_integer(value):
-            return value
+        if isinstance(value, Ref) and self._is_whole(value):
+            return self._as_integer(value, span)
         hint = 'an index is declared as `i: ps.Index["n"]` (as text: `i: index[n]`)'
         if name == "count":
             hint += "; merge(1, n) counts tuples, sum(v > 0) elements"
@@ -151,10 +216,12 @@ class IndexedBuilder(GraphBuilder):
         )
 
     def _columns(self, index: int) -> tuple[str, ...]:
-        """Return the names of the indices that an integer is made of."""
+        """Return the names of the indices that an integer is made of, besides those that a place or count is."""
         node = self.nodes[index]
         if node.op == "index":
             return (node.attrs["name"],)
+        if node.op == "integer":
+            return ()
         return tuple(dict.fromkeys(name for i in node.inputs for name in self._columns(i)))
 
     # -- rows
@@ -178,11 +245,12 @@ class IndexedBuilder(GraphBuilder):
         declared = 'an index is declared as `i: ps.Index["n"]` (as text: `i: index[n]`)'
         if not isinstance(index, Ref) or not self._is_whole(index):
             what = "a value of the kernel" if isinstance(index, Ref) else kind_of(index)
+            hint = f"rows of a model are read by an index, and {declared}; pick elements with a vector of zeros and ones"
+            if isinstance(index, str):
+                what = index
+                hint = "one index reads whole rows, as in E[i]; pick elements of a row with a vector of zeros and ones"
             raise self.error(
-                "E208",
-                f"a value of the kernel cannot be indexed by {what}",
-                span,
-                hint=f"rows of a model are read by an index, and {declared}; pick elements with a vector of zeros and ones",
+                "E208", f"a value of the kernel cannot be indexed by {what}", span, hint=hint
             )
         if len(items) > 1:
             hint = (

@@ -157,7 +157,10 @@ class _Run:
                 operation = OPERATIONS.get(node.op) or MEANINGS[node.op]
                 attrs = node.attrs
                 if "of" in attrs:  # a hash is of the bytes of the widest column
-                    attrs = {**attrs, "bytes": max(self.sizes[name] for name in attrs["of"])}
+                    attrs = {
+                        **attrs,
+                        "bytes": max((self.sizes[name] for name in attrs["of"]), default=4),
+                    }
                 values[i] = evaluate(operation, [values[j] for j in node.inputs], attrs, flags)
 
     def train(self, epochs: int) -> Training:

@@ -96,8 +96,13 @@ def plan(
     check_hot(graph, maker.choices.hot)
     reason = why_golden_alone(graph, maker, bound)
     if not reason:
-        if asked or maker.choices.hot or maker.choices.dedupe:  # on the chip every row is at hand
-            return _in_memory(one, asked or None, measure)
+        said = {
+            "--place": asked,
+            "--hot": maker.choices.hot,
+            "--dedupe": maker.choices.dedupe,
+        }
+        if option := next((name for name, given in said.items() if given), ""):
+            return _in_memory(one, asked or None, measure, option)
         reason = too_large(maker)
         try:
             if not reason:
@@ -107,7 +112,7 @@ def plan(
             reason = unfit.diagnostic.message
         if not maker.choices.place:
             try:
-                return _in_memory(one, None, measure)
+                return _in_memory(one, None, measure, "--place")
             except KernelError:  # the models themselves are what is too large
                 pass
     found = unscheduled(maker, bound)
@@ -115,17 +120,17 @@ def plan(
 
 
 def _in_memory(
-    maker: Maker, asked: Mapping[str, int | None] | None, measure: Measure | None
+    maker: Maker, asked: Mapping[str, int | None] | None, measure: Measure | None, option: str
 ) -> AnalyticsPlan:
-    """Return the plan with models in memory. Raises KernelError (E605, E601)."""
+    """Return the plan with models in memory, which an option asks for: on the chip every row is at hand. Raises KernelError (E605, E601)."""
     indices = bound_indices(maker.graph, maker.indices)
     exact = measure and (lambda plan: measure(replace(plan, indices=indices)))
     for share in SHARES:
         tables = placed_tables(maker, maker.indices, asked, share)
         if isinstance(tables, str):
-            hint = "leave --place out, or write chip in place of memory"
+            hint = f"leave {option} out" + ", or write chip in place of memory" * bool(asked)
             what = f"no plan has rows in memory: {tables}"
-            raise error("E605", what, Span.whole("--place"), hint=hint)
+            raise error("E605", what, Span.whole(option), hint=hint)
         try:
             return replace(_planned(replace(maker, tables=tables), exact), indices=indices)
         except KernelError as unfit:

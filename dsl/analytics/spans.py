@@ -49,6 +49,8 @@ def _span(graph: Graph, node: Node, of: list[Range]) -> Range:
         whole = graph.nodes[node.inputs[0]]
         if whole.op == "const":
             return of[0]
+        if whole.op == "count":
+            return 0, graph.nodes[whole.inputs[0]].shape[-1]
         places = whole.attrs.get("places")
         return EXACT if places is None else (0, places - 1)
     if node.op == "negative":

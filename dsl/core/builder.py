@@ -120,6 +120,9 @@ class GraphBuilder:
         """Return an attribute that values have in Python."""
         return None
 
+    #: what to do where there is no such operator
+    operators_hint = "the operators are + - * / @ ** < > <= >="
+
     @property
     def elements_hint(self) -> str:
         """What to do instead of an assignment to elements."""

@@ -237,7 +237,7 @@ def no_operator(builder: GraphBuilder | None, symbol: str, span: Span) -> Kernel
         "E205",
         f"kernels have no operator {symbol}",
         span,
-        _OPERATOR_HINTS.get(symbol, "the operators are + - * / @ ** < > <= >="),
+        _OPERATOR_HINTS.get(symbol, (builder or GraphBuilder).operators_hint),
     )
 
 

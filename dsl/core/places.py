@@ -6,6 +6,7 @@ import ast
 import dis
 import linecache
 import os
+import re
 import sys
 import sysconfig
 from functools import lru_cache
@@ -22,6 +23,7 @@ __all__ = [
     "interrupted",
     "iterated",
     "node_span",
+    "says",
     "traceback_span",
 ]
 
@@ -278,6 +280,17 @@ def names(span: Span, name: str) -> bool:
     return not text or (
         text.startswith(name) and not text[len(name) : len(name) + 1].isidentifier()
     )
+
+
+def says(span: Span, name: str) -> bool:
+    """Return whether the place has a name of Python's own, of no other module; True where its text is not at hand."""
+    lines = [linecache.getline(span.file, n) for n in range(span.line, span.end_line + 1)]
+    if not lines[0]:
+        return True
+    lines[-1] = lines[-1][: span.end_column - 1]
+    lines[0] = lines[0][span.column - 1 :]
+    own = rf"(?<![\w.]){name}\b|__{name}__|builtins\.{name}"
+    return re.search(own, "".join(lines)) is not None
 
 
 def called_name(span: Span) -> bool:

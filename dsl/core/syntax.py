@@ -319,7 +319,7 @@ class _Reader:
         if (
             first
             and first[0] in ("epochs", "init", "batch", "until")
-            and self.type in ("EQUAL", "ARROW")
+            and self.type in ("EQUAL", "ARROW", "CHANGE")
         ):
             usage = {
                 "epochs": "epochs 10",
@@ -327,22 +327,25 @@ class _Reader:
                 "batch": "batch 256",
                 "until": "until norm(step) < 0.01",
             }[first[0]]
-            if (
-                place.line == first[1].line
-                and self.lines[place.line - 1][first[1].end_column - 1 : place.column - 1].strip()
-                == ""
-            ):
+            between = self.lines[first[1].line - 1][first[1].end_column - 1 : place.column - 1]
+            if place.line == first[1].line and between.lstrip()[:1] in ("", "["):
                 return (
                     "E101",
                     f"{first[0]} is a word of the language and cannot be given a value",
                     first[1],
                     [],
-                    f"it is written like `{usage}`",
+                    f"it is written like `{usage}`"
+                    + "; rename the parameter" * bool(between.strip()),
                 )
         rest = (
             self.lines[place.line - 1][place.column - 1 :] if place.line <= len(self.lines) else ""
         )
         changed = re.match(r"(\+|-|\*\*?|//?|@|%)=", rest)
+        if changed and "CHANGE" in self.expected:
+            end = place.column + len(changed[0])
+            span = Span(self.file, place.line, place.column, place.line, end)
+            hint = "the changes of rows are +=, -=, max=, min= and <-"
+            return "E212", f"rows of a model have no change {changed[0]}", span, [], hint
         if (
             changed
             and first

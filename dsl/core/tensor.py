@@ -13,7 +13,7 @@ from . import functions
 from .builder import GraphBuilder, Ref
 from .diagnostics import KernelError, Span, error
 from .dims import Shape, show
-from .places import caller_span, decisive, iterated, names
+from .places import caller_span, decisive, iterated, names, says
 
 __all__ = ["Tensor", "call", "current", "plain"]
 
@@ -66,12 +66,15 @@ def _in_place(symbol: str) -> Callable[[Tensor, Any], Tensor]:
     return method
 
 
-def _to_number(value: Tensor, what: str) -> KernelError:
+_PENSTOCKS = "use the operators and the functions of penstock, such as ps.exp instead of math.exp"
+
+
+def _to_number(value: Tensor, what: str, hint: str = _PENSTOCKS) -> KernelError:
     return value._builder.error(
         "E209",
         f"{what} needs a number now, but the value is known only when the hardware runs",
         caller_span(),
-        hint="use the operators and the functions of penstock, such as ps.exp instead of math.exp",
+        hint=hint,
     )
 
 
@@ -92,11 +95,17 @@ class Tensor:
 
     __slots__ = ("_builder", "_ref")
     is_kernel_value = True
-    __hash__ = object.__hash__
 
     def __init__(self, builder: GraphBuilder, ref: Ref) -> None:
         self._builder = builder
         self._ref = ref
+
+    def __hash__(self) -> int:
+        """Values are keys of dictionaries; a number that the kernel computes with this would differ from run to run."""
+        if current.get() is not None and says(caller_span(), "hash"):
+            known = "hash" in self._builder.functions
+            raise _to_number(self, "Python's hash", "write ps.hash(i)" if known else _PENSTOCKS)
+        return object.__hash__(self)
 
     def __repr__(self) -> str:
         return f"<value of a kernel: {show(self._builder.shape(self._ref))}>"

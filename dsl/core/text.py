@@ -43,6 +43,8 @@ _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
     "-": python_operator.sub,
     "*": python_operator.mul,
     "/": python_operator.truediv,
+    "//": python_operator.floordiv,
+    "%": python_operator.mod,
     "<": python_operator.lt,
     ">": python_operator.gt,
     "<=": python_operator.le,

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.utils import murmurhash3_32
 
 import penstock as ps
 from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.load import from_text
 from penstock.models.analytics import job
 from penstock.models.analytics.golden import train
 from penstock.models.rows import golden as rows_golden
@@ -199,3 +201,39 @@ def test_plans_that_there_are_not(lanes: int, threads: int, ports: int) -> None:
     with pytest.raises(KernelError, match="E605"):
         choices = Choices(lanes, threads, ports)
         ps.compile(kernel(4, 1), "small", table, dims={"k": k}, choices=choices)
+
+
+@pytest.mark.parametrize(
+    "row, of",
+    [
+        ("(i + len(a) // 2) % len(a)", lambda i, least, many: (i + 3) % 7),
+        ("argmin(x) % len(a)", lambda i, least, many: least % 7),
+        ("(argmin(x) + 1) // 2", lambda i, least, many: (least + 1) // 2),
+        ("2 * argmin(x)", lambda i, least, many: 2 * least),
+        ("(count(c) - 1 - i) % len(a)", lambda i, least, many: (many - 1 - i) % 7),
+        ("(7 // 2 * count(c)) % len(a)", lambda i, least, many: 3 * many % 7),
+        ("hash(argmin(x), 1) % len(a)", lambda i, least, many: h(least) % 7),
+        ("hash(count(c) * 2, 1) // (argmin(x) + 1) % 7", lambda i, at, many: h(2 * many) // (at + 1) % 7),
+        ("i * (count(c) == 2)", None),
+        ("i % (i - 1)", None),
+    ],
+)  # fmt: skip
+def test_places_and_counts_are_integers(row: str, of: Any) -> None:
+    text = f"kernel k(i: index[7], c: index[7, 4], x: input[3], a: model[7])\n  a[{row}] += 1\n"
+    rng = np.random.default_rng(len(row))
+    lengths, x = rng.integers(0, 5, 30), rng.integers(0, 3, (30, 3)).astype(np.float32)
+    there = np.arange(4) < lengths[:, None]
+    c = np.ma.masked_array(np.ones((30, 4), np.int32), ~there)
+    table = {"i": rng.integers(0, 7, 30).astype(np.int32), "c": c, "x": x}
+    if of is None:
+        with pytest.raises(KernelError):
+            ps.compile(from_text(text), "small", table)
+        return
+    run = ps.compile(from_text(text), "small", table).run(table)
+    given = zip(table["i"].tolist(), x.argmin(1).tolist(), lengths.tolist(), strict=True)
+    expected = np.bincount([of(*row) for row in given], minlength=7)
+    assert run.result["a"].tolist() == expected.tolist()
+
+
+def h(i: int) -> int:
+    return int(murmurhash3_32(np.int32(i).tobytes(), 1))

@@ -263,6 +263,18 @@ def test_counts_of_full_bags(tmp_path: Path) -> None:
     _equal(text, table, {}, "fixed:8,8", tmp_path, "pysim")
 
 
+def test_places_are_integers(tmp_path: Path) -> None:
+    """What is made of them says which row, and is hashed."""
+    text = """kernel k(i: index[n], x: input[4], E: model[n], F: model[8])
+  E[(2 * argmin(x) + 1 + i) % len(E)] += F[hash(argmax(x), 1) % len(F)]
+  F[argmin(x) // 2] -= number(argmin(x) * i)
+  F[7 - argmax(x)] <- 0.5
+"""
+    rng = np.random.default_rng(3)
+    table = {"i": np.arange(9) % 5, "x": rng.uniform(-1, 1, (9, 4)).astype(np.float32)}
+    _equal(text, table, {"n": 5}, "fixed:8,8", tmp_path, "pysim")
+
+
 def test_the_nearest_row(tmp_path: Path) -> None:
     """Models that are read whole and by row; the row depends on values."""
     x = np.random.default_rng(5).normal(size=(9, 2)).astype(np.float32)
@@ -280,13 +292,15 @@ def test_the_nearest_row(tmp_path: Path) -> None:
         ("s[count(c)] += x", "which row it is does not depend on the tuple"),
         ("s[i] += number(hash(j))", "float32 does not have each integer that it takes for a value"),
         (
-            "s[i * i] += x * (i // (j - 20) > 0)",
+            "s[i * i] += x * (i // (j + 20) > 0)",
             "it divides integers by what is no positive constant",
         ),
     ],
 )
 def test_what_stays_golden(line: str, reason: str) -> None:
-    text = "kernel k(i: index[n], j: index[n], c: index[n, 2], x: input, s: model[n], w: model[n])\n"
+    text = (
+        "kernel k(i: index[n], j: index[n], c: index[n, 2], x: input, s: model[n], w: model[n])\n"
+    )
     text += f"  {line}\n  w <- w\n"
     table = {"i": np.arange(9) * 100_000, "j": np.arange(9), "x": np.ones(9)}
     table["c"] = np.ones((9, 2), np.int64)

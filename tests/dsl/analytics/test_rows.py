@@ -300,3 +300,14 @@ def refused(ask: Any) -> None:
     with pytest.raises(KernelError) as caught:
         ask()
     assert caught.value.diagnostic.code == "E496"
+
+
+def test_values_are_keys() -> None:
+    """Of dictionaries and sets, in a kernel's Python code."""
+
+    @ps.kernel
+    def f(i: ps.Index["n"], x: ps.Input, a: ps.Model["n"]):
+        rates = {x: 0.5, i: 2.0}
+        return a.at[i].add(rates[x] * len({x, i, x}) * x)
+
+    assert f.check() == []
