@@ -87,8 +87,10 @@ def _as_arrow(values: Any, asked: bool, categorical: bool = False) -> Any:
         return None
     null = np.ma.getmaskarray(array) if isinstance(array, np.ma.MaskedArray) else None
     plain = np.ma.getdata(array)
-    if plain.dtype.kind == "S":
-        plain = np.array([value.decode() for value in plain.tolist()], object)
+    if plain.dtype.kind in "US":  # Arrow ends NumPy's texts at a NUL, NumPy drops those at the end
+        texts = values if isinstance(values, list | tuple) else plain.tolist()
+        texts = [v.decode() if isinstance(v, bytes) else str(v) for v in texts]
+        plain = np.array(texts, object)
     if plain.dtype.kind == "M" and np.datetime_data(plain.dtype)[0] in ("D", "M", "W", "Y"):
         plain = plain.astype("M8[D]")
     return pa.array(plain, mask=null, from_pandas=True)
