@@ -139,7 +139,10 @@ class _RowWriter(_Writer):
 
     def single(self, n: int, changed: bool = False) -> str:
         """Return an index of a row of n; one of models alone where rows are `changed`."""
+        values = f"[{', '.join(map(str, range(2, -3, -1)))}]"
         forms = ["i", "j", f"(i + 2 * j) % {n}", f"hash(i, 5) % {n}", f"(j // 2 + i) % {n}"]
+        forms += [f"(2 * count(c) + i) % {n}", f"hash(count(c) - 1, 3) % {n}"]
+        forms += [f"(j + argmin({values} * number(i)) // 2) % {n}"]
         if n == 7:
             forms += ["count(c)", "count(c)"]
         elif self.whole:

@@ -6,6 +6,7 @@ Python reads the expressions: operators and functions of `Value` take the place 
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,10 +111,30 @@ class Counted(Value):
             self.places = np.asarray(index.present())
 
 
-def _operator(name: str, turned: bool) -> Callable[..., Value]:
-    return lambda a, b: a.meaning.call(name, *((b, a) if turned else (a, b)))
+_EXACT = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 
 
+def _operator(name: str, turned: bool) -> Callable[..., Any]:
+    def apply(a: Value, b: Any) -> Any:
+        if isinstance(b, Whole):
+            return NotImplemented
+        pair = (b, a) if turned else (a, b)
+        found = a.meaning.call(name, *pair)
+        places = [getattr(v, "places", None if isinstance(v, Value) else v) for v in pair]
+        if name in _EXACT and all(p is not None and np.all(p == np.rint(p)) for p in places):
+            found.places = np.asarray(_EXACT[name](*places)).astype(int)  # type: ignore[attr-defined]
+        return found
+
+    return apply
+
+
+def _of_integers(symbol: str) -> Callable[..., Any]:
+    """An operator that makes integers of places and counts."""
+    return lambda a, b: getattr(operator, symbol)(a.meaning.integer(a), b)
+
+
+for _name in ("mod", "floordiv"):
+    setattr(Value, f"__{_name}__", _of_integers(_name))
 for _name in ("add", "sub", "mul", "truediv"):
     setattr(Value, f"__{_name}__", _operator(_name.removeprefix("true"), False))
     setattr(Value, f"__r{_name}__", _operator(_name.removeprefix("true"), True))
@@ -161,7 +182,14 @@ class _Meaning:
     def count(self, index: Whole) -> Any:
         return Counted(self, index)
 
-    def hash(self, index: Whole, seed: int = 0) -> Whole:
+    def integer(self, value: Any) -> Whole:
+        """What is a place or a count, or made of these, as an integer."""
+        if isinstance(value, Whole):
+            return value
+        return Whole(self, NotImplemented if value.codes is None else value.places.tolist())
+
+    def hash(self, index: Any, seed: int = 0) -> Whole:
+        index = self.integer(index)
         return index if index.cells is NotImplemented else index.hashed(seed)
 
     def chosen(self, table: Value, place: Value) -> Value:

@@ -78,8 +78,9 @@ def _ints(value: Any) -> Any:
 
 def _arithmetic(name: str, turned: bool) -> Callable[..., Any]:
     def apply(a: Whole, b: Any) -> Whole:
-        if a.cells is NotImplemented:
-            return a
+        b = b if isinstance(b, Whole) or not hasattr(b, "meaning") else b.meaning.integer(b)
+        if a.cells is NotImplemented or getattr(b, "cells", 0) is NotImplemented:
+            return Whole(a.meaning, NotImplemented)
         return Whole(a.meaning, *a._with(name, b, turned))
 
     return apply
