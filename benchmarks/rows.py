@@ -4,6 +4,8 @@
     python benchmarks/rows.py hits [--lookups N]     # minutes
     python benchmarks/rows.py zipf [--lookups N]     # a minute: hits and bytes of the hardware's lines, without a profile and with one
     python benchmarks/rows.py options [--bags N]     # minutes: bytes and cycles with --hot and --dedupe
+    python benchmarks/rows.py overlap [--rows N]     # seconds: what reads beside the changes of the batch before would gain
+    python benchmarks/rows.py planner [--seeds N]    # an hour: the planner beside forced lanes and places, on drawn kernels
 
 The first two are of the specification in `models/rows`; the hardware has the lines of `models/rows/unit.py`. Indices are drawn with seed 1.
 benchmarks/history/rows.md has the figures.
@@ -22,16 +24,20 @@ from common import markdown
 
 from penstock import Choices, compile
 from penstock.dsl.analytics.in_memory import divided
+from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
 from penstock.models.memory.dram import Timing, preset
 from penstock.models.rows.config import StoreConfig
-from penstock.models.rows.requests import Placement, least_clocks, ordered_bursts
 from penstock.models.rows.store import Policy
 from penstock.models.rows.unit import Directory, RowTable
 from penstock.sim.memory.dram import serve
+from testbench.kernels.by_index import batched, computed, one_tuple
+from testbench.row_requests import Placement, least_clocks, ordered_bursts
 
 WINDOWS = (8, 16, 32, 64)
 TABLE = 1_000_000
+#: of `lrmf` in float32 on u55c
+GAP, LATE = 6, 45
 
 
 def clocks(count: int) -> str:
@@ -52,6 +58,94 @@ def clocks(count: int) -> str:
     windows = " | ".join(f"window {w}" for w in WINDOWS)
     head = f"DRAM | bytes | as they come | {windows} | bound"
     return markdown(head, rows)
+
+
+def planner(seeds: int) -> str:
+    """Return of drawn kernels the planner's cycles beside the fewest with forced lanes and places; a kernel with rows has one thread."""
+    found = []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        rows, n, k = (int(rng.integers(*ends)) for ends in ((50, 2_000), (3, 2_000), (1, 17)))
+        kernel = (one_tuple, batched, computed)[seed % 3](rng)
+        fmt = ("float32", "fixed:8,8", "bfloat16")[seed // 3 % 3]
+        part = ("u55c", "ulx3s-85f-sdram", "small")[seed // 9 % 3]
+        table = {name: rng.integers(0, n, rows).astype(np.int32) for name in "ab"}
+        table["x"] = rng.uniform(-2, 2, rows).astype(np.float32)
+        taken = {}
+        places = [dict.fromkeys("EFs", where) for where in ("chip", "memory")]
+        for lanes, place in [*product((None, 1, 2, 4, 8, 16), [{}]), *product([None], places)]:
+            try:
+                choices = Choices(lanes=lanes, place=place)
+                made = compile(
+                    from_text(kernel), part, table, fmt, dims={"n": n, "k": k}, choices=choices
+                )
+            except KernelError:
+                continue
+            if made.compiled.refused is None:
+                run = made.run(table, backend="model")
+                taken[lanes, place.get("E", "")] = run.cycles, made.compiled.plan
+        if (None, "") not in taken:
+            continue
+        ours, plan = taken[None, ""]
+        best = min(taken, key=lambda key: taken[key][0])
+        least = taken[best][0]
+        where = lambda lies: "memory" if lies else "chip"
+        said = f"{plan.lanes}, {where(plan.tables)}"
+        said_best = f"{taken[best][1].lanes}, {where(taken[best][1].tables)}"
+        found.append(
+            [seed, part, fmt, n, k, rows, said, ours, said_best, least, f"{ours / least:.3f}"]
+        )
+        print(*found[-1], flush=True)
+    over = sum(float(row[-1]) > 1.03 for row in found)
+    head = "seed | target | format | n | k | tuples | planner's lanes, place | cycles | best | cycles | ÷"
+    return f"{markdown(head, found)}\n\n{over} of {len(found)} kernels over 1.03"
+
+
+def overlap(count: int) -> str:
+    """Return cycles a rating of Netflix's and S/N's sizes in batches of 256, in four orders of reads and changes: a read and a change of each model a cycle."""
+    found = []
+    for users, items in ((6_040, 3_952), (19_880, 19_880)):
+        for law in ("Zipf 0.99", "uniform"):
+            draw = _zipf if law != "uniform" else lambda rng, n, many: rng.integers(0, n, many)
+            rng = np.random.default_rng(1)
+            rows = [draw(rng, users, count), users + draw(rng, items, count)]
+            asked = np.stack(rows, axis=1).reshape(-1, 256, 2).tolist()
+            orders = (
+                (False, False, False),
+                (True, False, False),
+                (True, True, False),
+                (True, True, True),
+            )
+            said = [f"{_ordered(asked, *order) / count:.2f}" for order in orders]
+            found.append([f"{users:,} × {items:,}", law, *said])
+    head = "rows | drawn | reads behind all changes | beside them, in order | in any order | and changes behind their rows' reads alone"
+    return markdown(head, found)
+
+
+def _ordered(asked: list[list[list[int]]], beside: bool, free: bool, apart: bool) -> int:
+    """Return the cycle of the last change.
+
+    From a change of a row it is `GAP` cycles to what follows of that row, from a read `LATE` to its change. Reads lie `beside` the changes of the batch
+    before and wait for those of their own rows, in any order where they are `free`. Changes begin behind all reads of their batch, or (`apart`) behind
+    those of their rows.
+    """
+    read = changed = -1
+    done: dict[int, int] = {}
+    for batch in asked:
+        waits = [
+            max(done.get(row, 0) for row in rows) if beside else changed + GAP for rows in batch
+        ]
+        ready, last = [0] * len(batch), dict[int, int]()
+        for n in sorted(range(len(batch)), key=waits.__getitem__) if free else range(len(batch)):
+            read = max(read + 1, waits[n])
+            ready[n] = read + LATE
+            last |= dict.fromkeys(batch[n], read + LATE)
+        done = {}
+        for n, rows in enumerate(batch):
+            begin = max(ready[n], *(last[row] for row in rows)) if apart else read + LATE
+            changed = max(changed + 1, begin, *(done.get(row, 0) for row in rows))
+            done |= dict.fromkeys(rows, changed + GAP)
+    return changed
 
 
 def _served(timing: Timing, bursts: list[int]) -> int:
@@ -196,14 +290,18 @@ def rest(count: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["clocks", "hits", "zipf", "options", "rest"])
+    parser.add_argument(
+        "what", choices=["clocks", "hits", "zipf", "options", "overlap", "planner", "rest"]
+    )
     parser.add_argument("--rows", type=int, default=40_000)
     parser.add_argument("--lookups", type=int, default=2_500_000)
+    parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--bags", type=int, default=20_000)
     given = parser.parse_args()
     run = {"clocks": (clocks, given.rows), "hits": (hits, given.lookups)}
     run |= {"zipf": (zipf, given.lookups), "options": (options, given.bags)}
-    run |= {"rest": (rest, given.rows)}
+    run |= {"overlap": (overlap, given.rows - given.rows % 256)}
+    run |= {"rest": (rest, given.rows), "planner": (planner, given.seeds)}
     of, count = run[given.what]
     print(of(count))
 

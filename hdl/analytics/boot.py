@@ -5,15 +5,23 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import AnalyticsPlan
-from ...models.analytics.shell import address_bits, beats_bits, result_beats_bits, sizes
+from ...models.analytics.shell import (
+    address_bits,
+    beats_bits,
+    blocks,
+    image_bytes,
+    result_beats_bits,
+    sizes,
+)
 from ..index import index
 from ..memory.reader import command_shape
+from .beats import BeatLoader
 
 __all__ = ["Boot", "ResultWriter"]
 
 
 class Boot(wiring.Component):
-    """Reads the boot image, one 32-bit word of the program or one code of the parameters a cycle.
+    """Reads the boot image, one 32-bit word of the program, one code of the parameters or one beat of a model a cycle.
 
     `start` in cycle t gives the read command in t + 1. `done` is high from the cycle after the last code on.
 
@@ -26,13 +34,18 @@ class Boot(wiring.Component):
         Always taken.
     write, code : Out
         One code of the parameters, in order.
+    model_at, model_data, model_write : Out
+        As of `BeatLoader`, where models go beat by beat.
     done : Out(1)
     """
 
     def __init__(self, plan: AnalyticsPlan):
         self.plan = plan
+        self.loader = BeatLoader(plan) if blocks(plan) else None
+        models = self.loader.models() if self.loader else {}
         super().__init__(
             {
+                **models,
                 "start": In(1),
                 "address": In(address_bits(plan)),
                 "o_command": Out(
@@ -52,12 +65,12 @@ class Boot(wiring.Component):
         m = Module()
         plan = self.plan
         words, codes, _ = sizes(plan)
-        bus, container = plan.bus_bytes, plan.format.container
-        beats = -(-4 * words // bus) + -(-codes * container // bus)
+        beats = image_bytes(plan)[0] // plan.bus_bytes
         m.d.comb += [self.o_command.p.address.eq(self.address), self.o_command.p.beats.eq(beats)]
         with m.FSM() as fsm:
             m.d.comb += self.done.eq(fsm.ongoing("DONE"))
-            rest = "PARAMETERS" if codes else "DONE"
+            models = "MODELS" if self.loader else "DONE"
+            rest = "PARAMETERS" if codes else models
             with m.State("IDLE"), m.If(self.start):
                 m.next = "COMMAND" if beats else "DONE"
             with m.State("COMMAND"):
@@ -73,12 +86,26 @@ class Boot(wiring.Component):
             if codes:
                 with m.State("PARAMETERS"):
                     m.d.comb += [
-                        self.code.eq(self._pieces(m, codes, container, "DONE")),
+                        self.code.eq(self._pieces(m, codes, plan.format.container, models)),
                         self.write.eq(self.i.valid),
                     ]
+            if self.loader:
+                with m.State("MODELS"):
+                    self._models(m, self.loader)
             with m.State("DONE"):
                 pass
         return m
+
+    def _models(self, m: Module, loader: BeatLoader) -> None:
+        m.submodules.loader = loader
+        m.d.comb += [
+            loader.valid.eq(self.i.valid),
+            loader.word.eq(self.i.p.data),
+            self.i.ready.eq(loader.ready),
+            *(getattr(self, f"model_{n}").eq(getattr(loader, n)) for n in ("at", "data", "write")),
+        ]
+        with m.If(loader.done):
+            m.next = "DONE"
 
     def _pieces(self, m: Module, count: int, size: int, after: str) -> Signal:
         """Take `count` pieces of `size` bytes from bus words, one a cycle; return the piece."""

@@ -7,12 +7,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import FETCH, AnalyticsPlan, Op, depth
+from ...models.analytics.storages import copied
 from ...models.analytics.timing import REDUCE_FN, latency, result_delay
 from ...models.analytics.waits import in_unit
 from ...models.numerics.formats import Float
 from ..index import index, index_range
 from ..modules import Parts, module_name
 from ..rows.pending import Pending
+from .beats import beat_members, beat_ports
 from .control import Delay, Destination, Loops
 from .datapath import Control, Datapath, Reduction, Write
 from .merge import MergeLane
@@ -49,6 +51,10 @@ class Core(wiring.Component):
         Advance by one code; store `parameter_data` there.
     parameter_code : Out
         The code at the place one cycle before.
+    model_at, model_data, model_write
+        Of a plan whose models go beat by beat: a beat that is written, of the model whose bit is set.
+    model_read_at, model_hold, model_read0, …
+        A beat that is read, and each model's a cycle later, which stays while it is held.
     row_line, row_beat, row_data, row_write0, …
         Of a plan with models in memory: a line's beat that is written, for each model (in the tables' order).
     row_read_line, row_read_beat, row_read0, …
@@ -86,7 +92,7 @@ class Core(wiring.Component):
                 "score_mask": Out(plan.threads),
                 "scores": Out(plan.threads * width),
             }
-        members |= row_members(plan)
+        members |= row_members(plan) | beat_members(plan)
         for q in range(plan.ports):
             members |= {
                 f"load{q}": In(per_port),
@@ -102,7 +108,7 @@ class Core(wiring.Component):
         self.delay = Delay(m)
         self.width = plan.format.width
         self.stores = {
-            n: Store(m, f"buffer{n}", b, plan.lanes, b.bits or self.width)
+            n: Store(m, f"buffer{n}", b, plan.lanes, b.bits or self.width, copied(plan, n))
             for n, b in enumerate(plan.buffers)
             if b.home == "core"
         }
@@ -121,6 +127,7 @@ class Core(wiring.Component):
         self._merges(threads)
         self._scores(threads)
         ParameterAccess(self, m, plan, self.stores)
+        beat_ports(self, m, plan, self.stores)
         row_ports(self, m, plan, self.stores, control)
         if plan.until is not None:
             code = self.stores[plan.until].value

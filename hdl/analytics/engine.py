@@ -22,8 +22,9 @@ from ..memory.writer import BurstWriter
 from ..modules import Parts
 from ..rows.unit import RowUnit
 from ..shell.engine import engine_members, restarted
-from ..stream.passing import passed_on
+from ..stream.passing import fields, passed_on
 from ..strider.port import error_layout
+from .beats import BeatWriter
 from .boot import Boot, ResultWriter
 from .conductor import Conductor
 from .core import Core
@@ -173,6 +174,8 @@ class AnalyticsEngine(wiring.Component):
             core.batch_start.eq(conductor.batch_start),
             core.epoch_start.eq(conductor.epoch_start),
         ]
+        if boot.loader is not None:
+            m.d.comb += fields(core, **{n: getattr(boot, n) for n in boot.loader.models()})
         counters = self.counters
         tuples: Value = Const(0)
         for port in self.ports:
@@ -232,7 +235,7 @@ class AnalyticsEngine(wiring.Component):
             m.d.comb += getattr(core, f"row_write{k}").eq(unit.write[k])
             m.d.comb += getattr(unit, f"read{k}").eq(getattr(core, f"row_read{k}"))
 
-    def _writer(self, results: ResultWriter | ScoreWriter) -> None:
+    def _writer(self, results: BeatWriter | ResultWriter | ScoreWriter) -> None:
         """Let results leave through a writer on the first port."""
         m, plan = self.m, self.plan
         m.submodules.results = results
@@ -279,9 +282,9 @@ class AnalyticsEngine(wiring.Component):
 
     def _results(self) -> None:
         m, core, conductor = self.m, self.core, self.conductor
-        if not self.plan.models:  # all rows lie in memory
+        if self.plan.by_rows:
             m.d.comb += core.parameter_step.eq(self.boot.write)
-            self._done(conductor.finish)
+            self._beats()
             return
         results = ResultWriter(self.plan)
         self._writer(results)
@@ -291,6 +294,22 @@ class AnalyticsEngine(wiring.Component):
             core.parameter_models.eq(results.models),
             core.parameter_step.eq(results.step | self.boot.write),
         ]
+
+    def _beats(self) -> None:
+        """Let models come and go beat by beat; all their rows may lie in memory."""
+        m, core, conductor = self.m, self.core, self.conductor
+        if not self.plan.models:
+            self._done(conductor.finish)
+            return
+        results = BeatWriter(self.plan)
+        self._writer(results)
+        m.d.comb += [
+            results.start.eq(conductor.finish),
+            core.model_read_at.eq(results.at),
+            core.model_hold.eq(results.hold),
+        ]
+        for k in range(len(results.placed)):
+            m.d.comb += getattr(results, f"read{k}").eq(getattr(core, f"model_read{k}"))
 
     def _errors(self) -> None:
         """End the run with the error of the lowest page: every port is first followed to its own error or the end of its epoch."""

@@ -1,4 +1,4 @@
-"""Access to models and run constants one code at a time: how they are loaded before a run and read after it."""
+"""Access to run constants, and to models that do not go beat by beat, one code at a time: how they are loaded before a run and read after it."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -16,7 +16,7 @@ class ParameterAccess:
     def __init__(
         self, core: wiring.Component, m: Module, plan: AnalyticsPlan, stores: dict[int, Store]
     ):
-        order = [*plan.runs, *plan.models]
+        order = [*plan.runs, *(() if plan.by_rows else plan.models)]
         if not order:  # of a score that is made of inputs alone
             return
         lanes, width = plan.lanes, plan.format.width

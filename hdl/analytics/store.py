@@ -21,10 +21,15 @@ class Store:
         Where the storage is put, and what it is called there.
     buffer
         Its shape and slots; `lanes` and `width` (bits of a code) are the plan's.
+    copied
+        Each reader has a memory of its own, and beats are written whole.
     """
 
-    def __init__(self, m: Module, name: str, buffer: Buffer, lanes: int, width: int):
+    def __init__(
+        self, m: Module, name: str, buffer: Buffer, lanes: int, width: int, copied: bool = False
+    ):
         self.m, self.name, self.width = m, name, width
+        self.copied = copied
         self.lanes = buffer.width(lanes)
         self.depth = buffer.beats(lanes) * buffer.slots
         self.write_enable = Signal(self.lanes, name=f"{name}_write")
@@ -39,15 +44,23 @@ class Store:
                         self.write_data.word_select(lane, width)
                     )
             m.d.sync += self._fetched.eq(self._register)
+        elif copied:
+            self._copies = 0
         else:
-            self._memory = memory = Memory(shape=self.lanes * width, depth=self.depth, init=[])
-            m.submodules[name] = memory
-            port = memory.write_port(granularity=width if self.lanes > 1 else None)
-            m.d.comb += [
-                port.en.eq(self.write_enable),
-                port.addr.eq(self.write_address),
-                port.data.eq(self.write_data),
-            ]
+            self._memory = self._built(name)
+
+    def _built(self, name: str) -> Memory:
+        """Return a memory that is written as the buffer is."""
+        memory = Memory(shape=self.lanes * self.width, depth=self.depth, init=[])
+        self.m.submodules[name] = memory
+        by_lane = self.lanes > 1 and not self.copied
+        port = memory.write_port(granularity=self.width if by_lane else None)
+        self.m.d.comb += [
+            port.en.eq(self.write_enable if by_lane else self.write_enable[0]),
+            port.addr.eq(self.write_address),
+            port.data.eq(self.write_data),
+        ]
+        return memory
 
     @property
     def value(self) -> Signal:
@@ -59,6 +72,11 @@ class Store:
         is read then is written by nobody."""
         if self.depth == 1:
             return self._fetched
+        if self.copied:
+            self._memory, self._copies = (
+                self._built(f"{self.name}_{self._copies}"),
+                self._copies + 1,
+            )
         port = self._memory.read_port(domain="sync")
         self.m.d.comb += port.addr.eq(address)
         if hold is not None:

@@ -6,7 +6,7 @@ Cycle 0 is the one in which the engine's `start` is high; the run's cycles are t
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..rows.unit_cycles import RowUnitModel
 from .config import AnalyticsPlan
 from .loader import Loader, TupleSource
 from .score_cycles import ScoreWriter
-from .shell import sizes
+from .shell import Block, blocks, image_bytes, sizes
 from .timing import result_delay, steps
 from .waits import Waits
 
@@ -423,8 +423,8 @@ def _boot(plan: AnalyticsPlan, reader: Reader, address: int) -> int:
     words, codes, _ = sizes(plan)
     bus = plan.bus_bytes
     pieces = [(words, bus // 4), (codes, bus // plan.format.container)]
-    beats = sum(-(-count // per_word) for count, per_word in pieces)
-    if beats:
+    pieces += [(block.beats * block.words, block.together) for block in blocks(plan)]
+    if beats := image_bytes(plan)[0] // bus:
         reader.command(1, address, beats)
     cycle = 0
     for count, per_word in pieces:
@@ -441,18 +441,33 @@ def _results(
     plan: AnalyticsPlan, channel: Ports, finish: int, address: int, conductor: _Conductor
 ) -> int:
     """Return the cycle of `done` when the result writer starts in cycle `finish`."""
-    codes = sizes(plan)[2]
-    per_word = plan.bus_bytes // plan.format.container
-    left = [codes]
+    placed = blocks(plan)
+    apart = _filled(placed) if placed else _collected(plan)
+    begin = finish + 2 * bool(placed)  # the first beat is read
 
     def source(previous: int) -> int:
-        taken = min(per_word, left[0])
-        left[0] -= taken
-        return (finish if previous < 0 else previous) + 1 + 2 * taken
+        return (begin if previous < 0 else previous) + next(apart)
 
     writer = Writer(channel, plan.bus_bytes)
-    _, taken = writer.send(finish + 1, address, -(-codes // per_word), source)
+    _, taken = writer.send(finish + 1, address, image_bytes(plan)[1] // plan.bus_bytes, source)
     # pages of an epoch that does not come may still be asked for, and hold the result up
     for loader in conductor.loaders:
         loader.source.ask_ahead(conductor.free)
     return max(taken[-1] + 1, writer.idle())
+
+
+def _collected(plan: AnalyticsPlan) -> Iterator[int]:
+    """Yield how many cycles behind the word before each one is there, whose codes are collected one by one."""
+    codes, per_word = sizes(plan)[2], plan.bus_bytes // plan.format.container
+    while codes:
+        taken = min(per_word, codes)
+        codes -= taken
+        yield 1 + 2 * taken
+
+
+def _filled(placed: Sequence[Block]) -> Iterator[int]:
+    """Yield how many cycles behind the word before each one is there, whose beats come one a cycle."""
+    for block in placed:
+        for begin in range(0, block.beats, block.together):
+            yield min(block.together, block.beats - begin)
+            yield from [1] * (block.words - 1)

@@ -15,7 +15,16 @@ from ..strider.errors import PageError
 from ..strider.fixed import FIXED_COUNT_BITS
 from .config import AnalyticsPlan
 
-__all__ = ["ROW_COUNTERS", "Images", "image_bytes", "images", "register_map", "unpack_result"]
+__all__ = [
+    "ROW_COUNTERS",
+    "Block",
+    "Images",
+    "blocks",
+    "image_bytes",
+    "images",
+    "register_map",
+    "unpack_result",
+]
 
 #: bits of a byte address, and of those of a lean plan
 ADDRESS_BITS, LEAN_ADDRESS_BITS = 40, 26
@@ -50,11 +59,7 @@ def beats_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of a read command's length in bus words: of a page's, or the boot image's."""
     if not plan.lean:
         return 24
-    words, codes, _ = sizes(plan)
-    return max(
-        plan.page_size // plan.bus_bytes,
-        -(-4 * words // plan.bus_bytes) + -(-codes * plan.format.container // plan.bus_bytes),
-    ).bit_length()
+    return (max(plan.page_size, image_bytes(plan)[0]) // plan.bus_bytes).bit_length()
 
 
 @dataclass(frozen=True)
@@ -79,11 +84,7 @@ def result_beats_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of the length in bus words with which the result is written."""
     if plan.score is not None:
         return score_room(plan).burst.bit_length()
-    return (
-        (-(-sizes(plan)[2] * plan.format.container // plan.bus_bytes)).bit_length()
-        if plan.lean
-        else 24
-    )
+    return (image_bytes(plan)[1] // plan.bus_bytes).bit_length() if plan.lean else 24
 
 
 def open_writes(plan: AnalyticsPlan) -> int:
@@ -170,10 +171,55 @@ def _round(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
+@dataclass(frozen=True)
+class Block:
+    """A model that goes in and out beat by beat: it begins with a bus word.
+
+    `buffer`; `beats`; `size`: bytes of each, a power of two; `together` of them lie in a word, or each in `words`.
+    """
+
+    buffer: int
+    beats: int
+    size: int
+    together: int
+    words: int
+
+    @property
+    def bus_words(self) -> int:
+        return -(-self.beats // self.together) * self.words
+
+    def image(self, codes: Codes, beat: int, container: int) -> np.ndarray:
+        """Return the bytes of a model's codes (rows, cols), with so many in a full beat; not filled up to a bus word."""
+        rows = len(codes)
+        found = np.zeros((rows, self.beats // rows, self.size // container), np.int64)
+        for n in range(found.shape[1]):
+            part = codes[:, n * beat : (n + 1) * beat]
+            found[:, n, : part.shape[1]] = part
+        return found.astype(f"<u{container}").view(np.uint8).ravel()
+
+    def codes(self, image: Codes, shape: tuple[int, int], beat: int, container: int) -> Codes:
+        """Return a model's codes, of this shape, from those at its place."""
+        codes = self.size // container
+        found = image[: self.beats * codes].reshape(shape[0], -1, codes)[:, :, :beat]
+        return found.reshape(shape[0], -1)[:, : shape[1]]
+
+
+def blocks(plan: AnalyticsPlan) -> list[Block]:
+    """Return the models that go in and out beat by beat, in order: those of a plan with rows; of others each code goes by itself."""
+    found, bus = [], plan.bus_bytes
+    for n in plan.core.models if plan.by_rows else ():
+        buffer = plan.core.buffers[n]
+        bits = (buffer.width(plan.lanes) * plan.format.container - 1).bit_length()
+        size = 1 << bits
+        beats = buffer.beats(plan.lanes)
+        found.append(Block(n, beats, size, max(bus // size, 1), max(size // bus, 1)))
+    return found
+
+
 def sizes(plan: AnalyticsPlan) -> tuple[int, int, int]:
-    """Return (32-bit program words, codes of runs and models, codes of models that are written back)."""
+    """Return (32-bit program words, codes of runs and models, codes of models that are written back), of what goes code by code."""
     count = lambda numbers: sum(plan.buffers[n].rows * plan.buffers[n].cols for n in numbers)
-    models = plan.core.models
+    models = () if plan.by_rows else plan.models
     written = models if plan.score is None else ()
     return len(plan.program), count((*plan.runs, *models)), count(written)
 
@@ -182,31 +228,29 @@ def image_bytes(plan: AnalyticsPlan) -> tuple[int, int]:
     """Return the bytes of a run's boot image and of its result."""
     words, parameters, results = sizes(plan)
     bus, container = plan.bus_bytes, plan.format.container
-    return _round(4 * words, bus) + _round(container * parameters, bus), _round(
-        container * results, bus
-    )
+    wide = bus * sum(block.bus_words for block in blocks(plan))
+    boot = _round(4 * words, bus) + _round(container * parameters, bus) + wide
+    return boot, _round(container * results, bus) + wide * (plan.score is None)
 
 
 def images(plan: AnalyticsPlan, runs: Sequence[Codes], models: Mapping[str, Codes]) -> Images:
     """Return the memory images of a run.
 
     The boot image is the Strider program (32-bit words), filled up to a bus word, then the codes of run constants and models in plan order, row by
-    row, each in a container of `format.container` bytes, filled up to a bus word.
+    row, each in a container of `format.container` bytes, filled up to a bus word; of models in `blocks` their beats.
     """
     bus, container = plan.bus_bytes, plan.format.container
-    program = np.array(plan.program, dtype="<u4").view(np.uint8)
-    codes = [np.asarray(c, dtype=np.int64).ravel() for c in runs] + [
-        np.asarray(models[plan.buffers[n].name], dtype=np.int64).ravel() for n in plan.core.models
-    ]
-    packed = (
-        np.concatenate(codes).astype(f"<u{container}").view(np.uint8)
-        if codes
-        else np.zeros(0, np.uint8)
-    )
-    boot = np.zeros(_round(len(program), bus) + _round(len(packed), bus), dtype=np.uint8)
-    boot[: len(program)] = program
-    boot[_round(len(program), bus) :][: len(packed)] = packed
-    return Images(boot, image_bytes(plan)[1])
+    named = {n: np.asarray(models[plan.buffers[n].name], np.int64) for n in plan.core.models}
+    codes = [np.asarray(c, dtype=np.int64).ravel() for c in runs]
+    codes += [] if plan.by_rows else [of.ravel() for of in named.values()]
+    packed = np.concatenate([np.zeros(0, np.int64), *codes]).astype(f"<u{container}")
+    parts = [np.array(plan.program, dtype="<u4").view(np.uint8), packed.view(np.uint8)]
+    for block in blocks(plan):
+        buffer = plan.core.buffers[block.buffer]
+        shaped = named[block.buffer].reshape(buffer.rows, buffer.cols)
+        parts.append(block.image(shaped, buffer.width(plan.lanes), container))
+    filled = [np.pad(part, (0, -len(part) % bus)) for part in parts]
+    return Images(np.concatenate(filled), image_bytes(plan)[1])
 
 
 def unpack_result(plan: AnalyticsPlan, memory: np.ndarray) -> dict[str, Codes]:
@@ -214,9 +258,17 @@ def unpack_result(plan: AnalyticsPlan, memory: np.ndarray) -> dict[str, Codes]:
     container = plan.format.container
     codes = np.frombuffer(memory.tobytes(), dtype=f"<u{container}").astype(np.int64)
     result, position = {}, 0
+    placed = {block.buffer: block for block in blocks(plan)}
     for n in plan.core.models:
         buffer = plan.buffers[n]
-        size = buffer.rows * buffer.cols
-        result[buffer.name] = codes[position : position + size].reshape(buffer.rows, buffer.cols)
+        shape = buffer.rows, buffer.cols
+        if n in placed:
+            block = placed[n]
+            size = block.bus_words * plan.bus_bytes // container
+            part = codes[position : position + size]
+            result[buffer.name] = block.codes(part, shape, buffer.width(plan.lanes), container)
+        else:
+            size = buffer.rows * buffer.cols
+            result[buffer.name] = codes[position : position + size].reshape(shape)
         position += size
     return result

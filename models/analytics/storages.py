@@ -21,7 +21,7 @@ from .config import AnalyticsPlan, Operand
 from .shell import score_room
 from .timing import REDUCE_FN
 
-__all__ = ["Arithmetic", "arithmetic", "buffers", "memories", "products", "tables"]
+__all__ = ["Arithmetic", "arithmetic", "buffers", "copied", "memories", "products", "tables"]
 
 #: widest word of a function's table
 _TABLE = 36
@@ -45,7 +45,7 @@ def memories(plan: AnalyticsPlan) -> Iterator[tuple[int, Storage]]:
 def buffers(plan: AnalyticsPlan) -> Iterator[tuple[str, int, Storage]]:
     """Yield (home, copies, memory) of the plan's buffers of more than one beat.
 
-    There is a read port for every operand, for a merge that adds to it, and for a model's way out.
+    There is a read port for every operand, for a merge that adds to it, and for a model's way out; or a memory (`copied`).
     """
     readers = [0] * len(plan.buffers)
     for op in plan.ops:
@@ -58,11 +58,18 @@ def buffers(plan: AnalyticsPlan) -> Iterator[tuple[str, int, Storage]]:
     for number, buffer in enumerate(plan.buffers):
         lanes, depth = buffer.width(plan.lanes), buffer.beats(plan.lanes) * buffer.slots
         if depth > 1 and readers[number]:
-            yield (
-                buffer.home,
-                (plan.threads if buffer.home == "thread" else 1),
-                Storage(lanes * (buffer.bits or plan.format.width), depth, readers[number], lanes),
-            )
+            copies = plan.threads if buffer.home == "thread" else 1
+            width = lanes * (buffer.bits or plan.format.width)
+            if copied(plan, number):
+                yield buffer.home, copies * readers[number], Storage(width, depth)
+            else:
+                yield buffer.home, copies, Storage(width, depth, readers[number], lanes)
+
+
+def copied(plan: AnalyticsPlan, number: int) -> bool:
+    """Return whether each reader of a buffer has a memory of its own, whose beats are written whole: of models with rows, so that they may be UltraRAM."""
+    written = [op for op in plan.ops if op.dest == number]
+    return any(op.changes_rows for op in written) and not any(op.element_dest for op in written)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ from amaranth.hdl import Module
 import penstock as ps
 from penstock.dsl.core.load import from_text
 from penstock.engines.base import Given
+from penstock.hdl.analytics.store import Store
 from penstock.hdl.rows.pending import Pending
+from penstock.models.analytics.shell import blocks
 from testbench.kernels.by_index import (
     FIELDS,
     LRMF,
@@ -239,6 +241,34 @@ SKETCH = """kernel sketch(i: index[n], j: index[n], c: index[n, 3], x: input, E:
   s[hash(c) % 5] -= sum(where(c == j, number(c), 0.5))
   batch 3
 """
+
+
+@pytest.mark.parametrize(("format", "lanes"), [("fixed:8,16", 16), ("fixed:4,4", 4)])
+def test_models_go_beat_by_beat(
+    format: str, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beats of several bus words, several beats in a word, and the last word of a model that is not full, with a memory that keeps the writer waiting; a
+    beat that does not wait for its word is lost."""
+    text = "kernel k(a: index[n], x: input, E: model[n, 10], s: model[n], w: model[10])\n"
+    text += "  E[a] += x * w\n  s[a] += sum(E[a])\n  w <- 0.5 * w\n"
+    text += "  init E = uniform(-1, 1, seed=1)\n  init s = uniform(-1, 1, seed=2)\n  init w = uniform(-1, 1, seed=3)\n"
+    (tmp_path / "k.psk").write_text(text)
+    rng = np.random.default_rng(6)
+    table = {"a": rng.integers(0, 11, 9).astype(np.int32), "x": np.ones(9, np.float32)}
+    more = {"dims": {"n": 11}, "memory": "latency=9,bytes=1", "format": format}
+    design = ps.compile(tmp_path / "k.psk", table=table, choices=ps.Choices(lanes=lanes), **more)
+    each, bus = lanes * design.compiled.plan.format.container, design.compiled.plan.bus_bytes
+    whole, number = (max(bus // each, 1), max(each // bus, 1)), (bus * lanes // each, 1)
+    placed = [(block.together, block.words) for block in blocks(design.compiled.plan)]
+    assert placed == [whole, number, whole]
+    golden, model, run = (design.run(table, backend=b) for b in ("golden", "model", "pysim"))
+    assert run.cycles == model.cycles
+    for name, codes in golden.codes.items():
+        assert np.array_equal(run.codes[name], codes), name
+    read = Store.read
+    monkeypatch.setattr(Store, "read", lambda store, address, hold=None: read(store, address))
+    wrong = design.run(table, backend="pysim")
+    assert not np.array_equal(wrong.codes["E"], golden.codes["E"])
 
 
 def test_computed_rows(tmp_path: Path) -> None:

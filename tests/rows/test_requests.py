@@ -7,7 +7,7 @@ import pytest
 
 from penstock.models.memory import dram
 from penstock.models.memory.dram.controller import Controller, Mapping
-from penstock.models.rows.requests import (
+from testbench.row_requests import (
     Placement,
     in_bank_order,
     least_clocks,

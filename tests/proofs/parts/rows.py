@@ -3,9 +3,15 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Mux, Signal
+import numpy as np
+from amaranth.hdl import Array, Cat, Mux, Signal
 from harness import Bench, Defect, Proof
+from harness.environment import take
 
+from penstock.api import compile
+from penstock.dsl.analytics.choices import Choices
+from penstock.dsl.core.load import from_text
+from penstock.hdl.analytics.beats import BeatLoader, BeatWriter
 from penstock.hdl.rows.pending import Pending
 from penstock.hdl.rows.unit import RowUnit
 from penstock.models.rows.unit import Place, RowTable, RowUnitConfig
@@ -52,7 +58,88 @@ def pending() -> Bench:
     return b
 
 
-_PENDING = "hdl.rows.pending"
+#: numbers that fill no word, and rows of two bus words
+_KERNEL = (
+    "kernel k(a: index[3], x: input, s: model[3], E: model[3, 16])\n  E[a] += x\n  s[a] += x\n"
+)
+_LANES, _ROWS, _BUS = (1, 16), 3, 8
+
+
+def _plan():
+    table = {"a": np.arange(3, dtype="i4"), "x": np.zeros(3, "f4")}
+    choices = Choices(lanes=max(_LANES))
+    return compile(from_text(_KERNEL), "small", table, "fixed:4,4", choices=choices).plan
+
+
+def _words() -> list[list[tuple[int, int, int] | None]]:
+    """Return which code of each word is which: (model, row, lane), None for none."""
+    numbers = [(0, row, 0) for row in range(_ROWS)]
+    rows = [(1, row, lane) for row in range(_ROWS) for lane in range(max(_LANES))]
+    codes = [*numbers, *[None] * (_BUS - _ROWS), *rows]
+    return [codes[n : n + _BUS] for n in range(0, len(codes), _BUS)]
+
+
+def _code(of: tuple[int, int, int] | None) -> int:
+    """Return a code that no other one equals."""
+    return 0 if of is None else 1 + of[0] * 64 + of[1] * 16 + of[2]
+
+
+def writer() -> Bench:
+    b = Bench()
+    dut = b.m.submodules.dut = BeatWriter(_plan())
+    words, started = _words(), Signal()
+    start = b.free("start") & ~started
+    b.d.sync += started.eq(started | start)
+    b.d.comb += [dut.start.eq(start), dut.o_command.ready.eq(1), dut.idle.eq(1)]
+    for model, lanes in enumerate(_LANES):
+        read, codes = getattr(dut, f"read{model}"), []
+        for lane in range(lanes):
+            held = Signal(8, name=f"held{model}_{lane}")
+            by_row = Array(_code((model, row, lane)) for row in range(_ROWS))
+            with b.m.If(~dut.hold):
+                b.d.sync += held.eq(by_row[dut.at])
+            codes.append(held)
+        b.d.comb += read.eq(Cat(codes))
+    take(b, dut.o, "o")
+    number = Signal(range(len(words) + 1))
+    b.d.sync += number.eq(number + (dut.o.valid & dut.o.ready))
+    whole = Array(sum(_code(of) << 8 * n for n, of in enumerate(word)) for word in words)
+    b.check("each word is the next one", ~dut.o.valid | (dut.o.payload == whole[number]))
+    b.check("there are no more", ~dut.o.valid | (number < len(words)))
+    b.check("done behind the last one alone", ~dut.done | (number == len(words)))
+    b.cover("all have left", dut.done)
+    b.cover("one waits", b.past(dut.o.valid & ~dut.o.ready) & dut.o.valid)
+    return b
+
+
+def loader() -> Bench:
+    b = Bench()
+    dut = b.m.submodules.dut = BeatLoader(_plan())
+    words = _words()
+    number, beat = Signal(range(len(words) + 1)), Signal(range(2 * _ROWS + 1))
+    valid = b.free("valid")
+    b.assume("no more words", ~valid | (number < len(words)))
+    whole = Array(sum(_code(of) << 8 * n for n, of in enumerate(word)) for word in words)
+    b.d.comb += [dut.valid.eq(valid), dut.word.eq(whole[number])]
+    b.d.sync += [number.eq(number + (valid & dut.ready)), beat.eq(beat + dut.write.any())]
+    beats = [
+        sum(_code((model, row, lane)) << 8 * lane for lane in range(lanes))
+        for model, lanes in enumerate(_LANES)
+        for row in range(_ROWS)
+    ]
+    rows = Array([*range(_ROWS), *range(_ROWS)])
+    models = Array([1] * _ROWS + [2] * _ROWS)
+    right = (dut.data == Array(beats)[beat]) & (dut.at == rows[beat])
+    b.check("each beat is the next one", ~dut.write.any() | (right & (dut.write == models[beat])))
+    b.check("there are no more", ~dut.write.any() | (beat < 2 * _ROWS))
+    b.check("done with the last one", dut.done == (dut.write.any() & (beat == 2 * _ROWS - 1)))
+    b.check("of all words all are there", (number < len(words)) | (beat == 2 * _ROWS))
+    b.cover("all are there", dut.done)
+    b.cover("one word of two", valid & ~dut.write.any())
+    return b
+
+
+_PENDING, _BEATS = "hdl.rows.pending", "hdl.analytics.beats"
 
 PROOFS = [
     Proof(
@@ -64,6 +151,29 @@ PROOFS = [
             Defect(_PENDING, "address[age].eq(address[age - 1])", "address[age].eq(address[0])"),
             Defect(_PENDING, 'f"there{n}") & ~self.hold]', 'f"there{n}")]'),
         ),
-    )
+    ),
+    Proof(
+        "hdl.analytics.BeatWriter",
+        "models leave in order, each beat once and at its place, however long a word waits; done comes behind the last one",
+        writer,
+        (
+            Defect(_BEATS, "self.hold.eq(there & ~collect)", "self.hold.eq(0)"),
+            Defect(
+                _BEATS,
+                "free = ~full | (self.o.ready & (going == words))",
+                "free = ~full | self.o.ready",
+            ),
+            Defect(_BEATS, "fills.eq(last | walk.last)", "fills.eq(last)"),
+        ),
+    ),
+    Proof(
+        "hdl.analytics.BeatLoader",
+        "models come in order, each beat once, to its model and place, from words that hold several and from several words",
+        loader,
+        (
+            Defect(_BEATS, "through = last | (walk.last & ~split)", "through = last"),
+            Defect(_BEATS, "Mux(through, 0, part + 1)", "part + 1"),
+        ),
+    ),
 ]
 COMPONENTS = {"RowUnit": _unit}

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 
-from ..memory.dram.controller import Mapping
-from ..memory.dram.timing import Timing
+from penstock.models.memory.dram.controller import Mapping
+from penstock.models.memory.dram.timing import Timing
 
 __all__ = ["Placement", "in_bank_order", "least_clocks", "ordered_bursts"]
 
