@@ -108,11 +108,15 @@ class IPAddress(click.ParamType):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> bytes:
+        hint = "four numbers, as in --ip-address 192.168.1.50"
         try:
-            return value if isinstance(value, bytes) else IPv4Address(value).packed
+            address = IPv4Address(value)
         except ValueError:
-            hint = "four numbers, as in --ip-address 192.168.1.50"
             raise Conflict(f"{value!r} is no IPv4 address", hint, ctx) from None
+        special = address.is_multicast or address.is_loopback or address.is_unspecified
+        if special or address.is_reserved:
+            raise Conflict(f"{address} is no address of a device", hint, ctx)
+        return address.packed
 
 
 @dataclass(frozen=True)

@@ -84,13 +84,15 @@ def _possible(path: str | Path) -> Path:
 def check_folder(path: str | Path, names: Mapping[str, bytes] | tuple[str, ...]) -> Path:
     """Return the path if a folder with files of these names can be made there or replace an earlier one.
 
-    Raises OutputError, also for a folder that holds anything else, or a `manifest.json` that is not Penstock's.
+    What the manifest of an earlier design lists is replaced as well. Raises OutputError, also for a folder that holds anything else, or a
+    `manifest.json` that is not Penstock's.
     """
     path = _possible(path)
     if path.exists() and not path.is_dir():
         raise OutputError(f"{path} is a file", "name a folder that does not exist yet")
     if path.is_dir():
         ours = MANIFEST not in names or _ours(path / MANIFEST)
+        names = {*names, *(_listed(path / MANIFEST) if ours and MANIFEST in names else ())}
         folders = {str(above) for name in names if ours for above in PurePosixPath(name).parents}
         others = sorted(
             name
@@ -128,6 +130,15 @@ def _ours(manifest: Path) -> bool:
         return b'\n "penstock": ' in manifest.read_bytes()
     except OSError:
         return False
+
+
+def _listed(manifest: Path) -> set[str]:
+    """Return the files that an earlier design's manifest lists."""
+    try:
+        found = json.loads(manifest.read_bytes())["files"]
+        return set(map(str, found))
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return set()
 
 
 def earlier(path: str | Path) -> tuple[str, ...]:
@@ -182,7 +193,7 @@ def write_file(path: str | Path, data: bytes) -> Path:
 
 
 def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
-    """Make a folder with these files in one step, in place of an earlier one with the same names.
+    """Make a folder with these files in one step, in place of an earlier one: its files are of the same names, or listed in its manifest.
 
     Whatever ends it early, the earlier folder is there, or none, or the new one, whole and on the disk. Raises OutputError.
     """

@@ -392,8 +392,11 @@ def test_a_board_on_ethernet() -> None:
         ("--board icebreaker", "icebreaker has no gigabit PHY"),
         ("--board colorlight-i5", "--link udp needs the board's address"),
         ("--board colorlight-i5 --ip-address 1.2.3", "'1.2.3' is no IPv4 address"),
+        ("--board colorlight-i5 --ip-address 0.0.0.0", "0.0.0.0 is no address of a device"),
     ):
         assert message in told(f"build {LOGISTIC} {options} {more}", 1)
     assert "is for a board on Ethernet" in told(
         f"build {LOGISTIC} --board colorlight-i5 --ip-address 1.2.3.4 --out out", 1
     )
+    said = told(f"build {LOGISTIC} --board colorlight-i5 --link xdma --out out", 1)
+    assert "--link xdma is no link of colorlight-i5" in said

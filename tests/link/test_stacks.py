@@ -71,3 +71,7 @@ def test_a_tap_needs_an_address() -> None:
         assert "--tap and --ip-address go together" in told(f"emulate design {more}", 1)
     said = told("emulate design --tap tap0 --ip-address 10.0.0", 1)
     assert "'10.0.0' is no IPv4 address" in said
+    for address in ("0.0.0.0", "127.0.0.1", "255.255.255.255", "224.0.0.1"):
+        said = told(f"emulate design --tap tap0 --ip-address {address}", 1)
+        assert f"{address} is no address of a device" in said
+    assert "65535" in told("emulate design --port 65536", 1).replace(",", "")

@@ -19,8 +19,9 @@ from penstock.api import compile
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.errors import OptionError
 from penstock.export.exporter import checked
-from penstock.export.names import check_ip
-from penstock.output import OutputError, check_folder
+from penstock.export.names import check_ip, class_name
+from penstock.output import OutputError, check_folder, write_folder
+from penstock.saved import sealed
 from penstock.sim.native.toolchain import verilator_root
 from testbench.c_driver import program
 from testbench.cores import flipped, icarus, lint, ran
@@ -174,14 +175,56 @@ def test_waves(core: Path) -> None:
 
 
 def test_names() -> None:
-    for name in ("churn", "a", "a" * 31):
+    for name in ("churn", "a", "a" * 31, "counter", "path"):
         assert check_ip(name) == name
-    for name in ("", "Churn", "1st", "a-b", "a" * 32, "module", "while", "penstock", "ä"):
+    for name in (
+        "",
+        "Churn",
+        "1st",
+        "a-b",
+        "a" * 32,
+        "module",
+        "while",
+        "penstock",
+        "ä",
+        "addrmap",
+        "regfile",
+        "stdint",
+        "none",
+    ):
         with pytest.raises(KernelError) as found:
             check_ip(name)
         problem = found.value.diagnostic
         assert problem.code == "E832"
         assert check_ip(problem.hint.removeprefix("as in --ip "))
+
+
+def test_an_earlier_export_had_other_files(core: Path, tmp_path: Path) -> None:
+    """Those that its manifest lists go; one that it does not list is the user's."""
+    built = shutil.ignore_patterns("*.o", "*.vvp")
+    folder = shutil.copytree(core, tmp_path / "adder", ignore=built)
+    files = sealed({}, {"rtl/other.v": b"module other; endmodule"})
+    (folder / "regs/mine.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"holds other files \(regs/mine.txt\)"):
+        write_folder(folder, files)
+    (folder / "regs/mine.txt").unlink()
+    write_folder(folder, files)
+    assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == [
+        "manifest.json",
+        "other.v",
+    ]
+
+
+def test_the_header_of_registers_is_c99(core: Path, tmp_path: Path) -> None:
+    (tmp_path / "main.c").write_text('#include "adder_regs.h"\nint main(void) { return 0; }\n')
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{core / 'regs'}"]
+    made = ran("cc", *flags, "-c", "main.c", folder=tmp_path)
+    assert not made.returncode, made.stderr
+
+
+def test_names_in_the_module_for_litex() -> None:
+    assert class_name("churn_model") == "ChurnModel"
+    assert class_name("path") == "PathCore" and class_name("event_manager") == "EventManagerCore"
 
 
 def test_an_export_is_replaced(core: Path, tmp_path: Path) -> None:

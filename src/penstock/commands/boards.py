@@ -155,6 +155,9 @@ def _linked(board: Target, link: str | None, address: bytes | None) -> tuple[Tar
     if link != "udp":
         if address is not None:
             raise Conflict("--ip-address is for a board on Ethernet", "--link udp asks for that")
+        if link not in (None, board.link.kind):
+            hint = f"leave --link out: {board.name} has its {board.link.kind}; or --link udp, where it has a PHY"
+            raise Conflict(f"--link {link} is no link of {board.name}", hint)
         return board, None
     if not board.pins.rgmii:
         able = ", ".join(name for name, one in boards().items() if one.pins.rgmii)

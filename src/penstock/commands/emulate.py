@@ -59,7 +59,7 @@ COMMANDS = (
             ),
             Once(
                 ("--port",),
-                type=Count(0, 1 << 16),
+                type=Count(0, (1 << 16) - 1),
                 default=[5004],
                 metavar="N",
                 help="Port of 127.0.0.1; 0 takes a free one.  [default: 5004]",

@@ -18,7 +18,7 @@ from penstock.saved import sealed
 from .bench import Bench, bench_of
 from .core import Port, core_of
 from .flows import PLAIN, rendered, selected
-from .names import check_ip
+from .names import check_ip, class_name
 from .registers import described
 from .regtools import check_peakrdl, register_files
 from .waves import waves_of
@@ -161,7 +161,7 @@ def exported(
         "bench": bench,
         "sources": sources,
         "vectors": [f"tb/vectors/{name}" for name in bench.files()],
-        "class_name": "".join(word.capitalize() for word in ip.split("_")),
+        "class_name": class_name(ip),
         "widths": _widths(core.ports),
         "waves": waves_of(ip, core),
         "period_ns": 1000 / design.target.clock_mhz,

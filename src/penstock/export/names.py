@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from keyword import kwlist
 
 from penstock.dsl.core.diagnostics import Span, error
 
-__all__ = ["check_ip", "module_names"]
+__all__ = ["check_ip", "class_name", "module_names"]
 
 #: the core's name before it had this one
 _OURS = ("penstock",)
+#: words of SystemRDL 2.0 (Accellera, 2018, table 3: keywords) and names of headers of C99 (7.1.2), which `sw/NAME.h` would hide
+_RDL = """abstract accesstype addressingtype addrmap alias all bit boolean bothedge compact component componentwidth constraint
+default encode enum external false field fullalign hw inside internal level longint mem na negedge nonsticky number onreadtype
+onwritetype posedge property r rclr ref reg regalign regfile rset ruser rw rw1 signal string struct sw this true type unsigned w w1
+wclr woclr woset wot wr wset wuser wzc wzs wzt"""
+_HEADERS = """assert complex ctype errno fenv inttypes iso646 limits locale math setjmp signal stdarg stdbool stddef stdint stdio
+stdlib tgmath time wchar wctype"""
+_KEPT = frozenset(f"{_RDL} {_HEADERS} {' '.join(_OURS)} {' '.join(kwlist).lower()}".split())
+#: names in the module for LiteX that those of classes could be
+_IMPORTED = ("ClockSignal", "EventManager", "EventSourceLevel", "Instance", "Path", "ResetSignal")
 _IP = re.compile(r"[a-z][a-z0-9_]{0,30}")
 
 
@@ -21,13 +32,19 @@ def check_ip(name: str, flag: str = "--ip") -> str:
 
     if not _IP.fullmatch(name):
         reason = "is not a lower-case letter and up to 30 more of a to z, 0 to 9 and _"
-    elif name in KEYWORDS or name in _OURS:
-        reason = "is a word that Verilog, C or Penstock keeps for itself"
+    elif name in KEYWORDS or name in _KEPT:
+        reason = "is a word that Verilog, C, SystemRDL, Python or Penstock keeps for itself"
     if reason:
         found = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_0123456789")[:26] or "core"
-        hint = f"as in --ip {found + '_core' if found in KEYWORDS or found in _OURS else found}"
+        hint = f"as in --ip {found + '_ip' if found in KEYWORDS or found in _KEPT else found}"
         raise error("E832", f"{name!r} {reason}", Span.whole(flag), hint=hint)
     return name
+
+
+def class_name(ip: str) -> str:
+    """Return what LiteX's module of a core is called: none of the names that it imports."""
+    name = "".join(word.capitalize() for word in ip.split("_"))
+    return f"{name}Core" if name in _IMPORTED else name
 
 
 def module_names(ip: str, modules: Iterable[str], top: str) -> Mapping[str, str]:

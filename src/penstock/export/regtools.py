@@ -12,8 +12,8 @@ from penstock.sim.processes import Threads, run
 
 __all__ = ["check_peakrdl", "register_files"]
 
-#: exporters by the file or folder that they make
-_MADE = {"html": "html", "{ip}_regs.h": "c-header", "{ip}.xml": "ip-xact"}
+#: exporters, and the C that they write, by the file or folder that they make
+_MADE = {"html": "html", "{ip}_regs.h": "c-header --std gnu99", "{ip}.xml": "ip-xact"}
 
 
 def _peakrdl() -> str | None:
@@ -46,7 +46,7 @@ def register_files(ip: str, description: bytes) -> dict[str, bytes]:
 
 
 def _run(folder: Path, ip: str, output: str, kind: str) -> None:
-    command = [str(_peakrdl()), kind, f"{ip}.rdl", "-o", output.format(ip=ip)]
+    command = [str(_peakrdl()), *kind.split(), f"{ip}.rdl", "-o", output.format(ip=ip)]
     done = run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
