@@ -13,7 +13,7 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Given
-from penstock.errors import no_option, not_both, not_one_of
+from penstock.errors import bad_value, no_option, not_both, not_one_of
 from penstock.feasible import feasible
 from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.memory import Memory
@@ -97,6 +97,13 @@ def compile(
     if bind and bindings:
         raise not_both("bind", "bindings")
     if named := bind or bindings:
+        if not isinstance(named, Mapping):
+            raise bad_value(
+                "bind",
+                f"it gives columns by name, as {{'x': ['age', 'height']}}, not {named!r:.60}",
+            )
+        if wrong := next((name for name, column in named.items() if column is None), None):
+            raise bad_value("bind", f"it gives {wrong} a column or several, not None")
         # a frame's columns may be named by numbers
         listed = ((name, (c,) if isinstance(c, (str, int)) else c) for name, c in named.items())
         options["bindings"] = {name: tuple(map(str, columns)) for name, columns in listed}

@@ -93,7 +93,7 @@ class Design:
         Parameters: `data`: a source as the command line takes it, a dict of arrays, a pandas or polars frame, an Arrow table or a `Table`, or,
         for the model alone, rows that `penstock.api.assume` assumes; `backend`: "golden" (results), "model" (cycles), "rtl" (both, simulated),
         "pysim" (as rtl, in Amaranth's simulator: slow, no tools), "netlist" (both, of what synthesis makes of it: `family=` "ecp5", "ice40" or
-        "gowin", the target's by default) or "board" (both, on a device: `device=` one from `penstock.open`, without it the whole device in
+        "gowin", the target's by default) or "board" (both, on a device: `device=` one from `penstock.open`, or its address, without it the whole device in
         simulation); `memory`: timing of the ports, the design's own by default; `options`: of the run (`watchdog`, `limit`, `progress`), of
         simulations (`waves`, `stall_percent`, `seed`, `optimise`: g++'s level) and the engine's own.
 

@@ -175,13 +175,13 @@ class Run(hooks.Shown):
     def save(self, folder: str | Path) -> Path:
         """Write what was learned, and how it scores, into a folder, for `Run.load` and `penstock score`; return it.
 
-        The folder appears whole or not at all; an earlier run in it is replaced. Raises OutputError; ValueError where the run has no result.
+        The folder appears whole or not at all; an earlier run in it is replaced. Raises OutputError; OptionError where the run has no result.
         """
         from penstock.output import write_folder
         from penstock.saved_run import run_files
 
         if self.result is None:
-            raise ValueError("this run has no result to save")
+            raise bad_value("save", "the cycle model has no result: save a run of another backend")
         scoring: Scoring | ScoreError
         try:
             scoring = self.scoring
@@ -214,14 +214,16 @@ class Run(hooks.Shown):
         expression in float8 that is NULL where a value that it uses is NULL.
 
         Raises SourceError; OptionError for an `if_exists` that there is not; ScoreError (E631, E633) where there is no such
-        expression; RunError for a run that was stopped, ValueError for one of the model, which has no result.
+        expression; RunError for a run that was stopped, OptionError for one of the model, which has no result.
         """
         from penstock.host.sources.postgres import IF_EXISTS, write_models
 
         if if_exists not in IF_EXISTS:
             raise not_one_of("if_exists", if_exists, IF_EXISTS)
         if (result := self.result) is None:
-            raise ValueError("this run has no result to write")
+            raise bad_value(
+                "to_sql", "the cycle model has no result: write that of another backend"
+            )
         select = None
         if view is not None:
             from penstock.score_sql import score_select
@@ -327,10 +329,13 @@ def hardware(
 
 
 def _format(waves: str | None) -> str:
-    """Return the format of a file of waves, "" without one. Raises ValueError."""
+    """Return the format of a file of waves, "" without one. Raises OptionError."""
     from penstock.sim.native import wave_format
 
-    return "" if waves is None else wave_format(waves)
+    try:
+        return "" if waves is None else wave_format(waves)
+    except ValueError as problem:
+        raise bad_value("waves", str(problem)) from None
 
 
 def _native(
@@ -383,18 +388,21 @@ def _python(
     from penstock.sim.python import PythonMachine
 
     if _format(waves) not in ("", "vcd"):
-        raise ValueError(f"Amaranth's simulator writes waves as VCD, not into {waves}")
+        raise bad_value("waves", f"Amaranth's simulator writes waves as VCD, not into {waves}")
     engine = design.component(Submodules())
     return PythonMachine(engine, design.bus_ports, memory, waves=waves, vault=vault)
 
 
 def _board(
-    design: Design, needed: int, memory: Mapping[str, Memory], *, device: Device | None = None
+    design: Design, needed: int, memory: Mapping[str, Memory], *, device: Device | str | None = None
 ) -> Machine:
+    from penstock.devices import open_device
     from penstock.host.device.machine import DeviceMachine
 
     if device is None:
         machine = DeviceMachine(design.device_in_simulation(needed), owned=True)
+    elif isinstance(device, str):
+        machine = DeviceMachine(open_device(device, register_map=design.registers), owned=True)
     else:
         machine = DeviceMachine(design.runs_on(device))
     try:

@@ -90,6 +90,24 @@ def test_what_is_doubtful_is_warned_of(design: ps.Design) -> None:
     assert not any("too small" in str(one.message) for one in found)
 
 
+def test_mistakes_are_named(design: ps.Design) -> None:
+    """All that a user's mistake raises is `ps.Error`."""
+    for bind, said in (
+        ({"y": None}, "bind: it gives y a column or several, not None"),
+        ("y=left", "bind: it gives columns by name"),
+    ):
+        with pytest.raises(ps.Error, match=said):
+            ps.compile("k.py", table=table(), bind=bind)
+    with pytest.raises(ps.Error, match="save: the cycle model has no result"):
+        design.run(table(), "model").save("run")
+    with pytest.raises(ps.Error, match="waves: "):
+        design.run(table(), "pysim", waves="waves.fst")
+    with pytest.raises(ps.Error, match=r"nothing listens|not answer"):
+        design.run(table(), "board", device="udp:127.0.0.1:1")
+    with pytest.raises(ps.Error, match="is not a device"):
+        design.run(table(), "board", device="nowhere:1")
+
+
 def test_model_counts_the_epochs_that_golden_needs(design: ps.Design) -> None:
     epochs = design.run(table(), "golden").epochs
     model = design.run(table(), "model")
