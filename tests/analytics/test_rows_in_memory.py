@@ -16,6 +16,7 @@ import pytest
 
 import penstock as ps
 from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.load import from_text
 from penstock.engines.analytics.measure import quicker
 from penstock.engines.base import Given
 from penstock.hdl.rows import unit
@@ -396,3 +397,16 @@ def test_drawn(number: int, tmp_path: Path) -> None:
             table[name] = table[name][np.arange(rows) // 3 * 3]
     design = _compiled(kernel, table, dims, tmp_path, place, format, **more)
     _equal(design, table, backend, MEMORIES[number % 5])
+
+
+@pytest.mark.parametrize("option", ["place", "dedupe"])
+def test_rows_in_memory_need_a_port(option: str) -> None:
+    """The message names the option that asks for them."""
+    kernel = from_text("kernel k(i: index[3], s: model[3])\n  s[i] += 1\n")
+    table = {"i": np.arange(3)}
+    said = {"place": {"s": "memory"}, "dedupe": True}[option]
+    with pytest.raises(KernelError) as caught:
+        ps.compile(kernel, "small", table, choices=ps.Choices(**{option: said}))
+    found = caught.value.diagnostic
+    assert found.code == "E605" and "small has one port in all" in found.message
+    assert found.span.file == f"--{option}" and found.hint.startswith(f"leave --{option} out")
