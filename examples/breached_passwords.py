@@ -21,7 +21,8 @@ from time import perf_counter
 import penstock as ps
 from penstock.host.omap.client import connect
 
-leaked = ps.ObliviousMap(key=ps.bytes, value=ps.bytes(8), capacity=1 << 15)
+MOST, LOOKUPS = 1 << 15, 40
+leaked = ps.ObliviousMap(key=ps.bytes, value=ps.bytes(8), capacity=MOST)
 
 
 def digest(password):
@@ -39,10 +40,17 @@ def served(kernel, folder):
     program, keys = [sys.executable, "-m", "penstock"], Path(folder, "keys")
     subprocess.run([*program, "keys", kernel, "--out", keys], check=True, stdout=subprocess.DEVNULL)
     command = [*program, "serve", kernel, "--keys", keys, "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
         try:
             port = int(re.match(r"serving on 127\.0\.0\.1:(\d+)", server.stdout.readline())[1])
-            yield port, lambda port, role=None: connect("127.0.0.1", port, keys / "map.json", role=role and keys / role)
+            yield (
+                port,
+                lambda port, role=None: connect(
+                    "127.0.0.1", port, keys / "map.json", role=role and keys / role
+                ),
+            )
         finally:
             server.terminate()
 
@@ -50,7 +58,9 @@ def served(kernel, folder):
 @contextmanager
 def listening(handle, kind=socketserver.StreamRequestHandler):
     """A server on a port of this machine; `handle` takes each connection."""
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), type("Handler", (kind,), {"handle": handle})) as server:
+    with socketserver.ThreadingTCPServer(
+        ("127.0.0.1", 0), type("Handler", (kind,), {"handle": handle})
+    ) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
@@ -82,7 +92,10 @@ def counted(port):
 @contextmanager
 def asking(port):
     """A connection to a plain server: a line asks, and lines up to an empty one answer."""
-    with create_connection(("127.0.0.1", port)) as server, server.makefile("rw", encoding="ascii") as file:
+    with (
+        create_connection(("127.0.0.1", port)) as server,
+        server.makefile("rw", encoding="ascii") as file,
+    ):
 
         def ask(line):
             file.write(line + "\n")
@@ -109,7 +122,7 @@ def measured(look_up, port, passwords):
     return found, median(taken), moved
 
 
-def main(words=20_000, lookups=40):
+def main(words=20_000, lookups=LOOKUPS):
     from wordfreq import top_n_list
 
     known = top_n_list("en", words)
@@ -118,18 +131,26 @@ def main(words=20_000, lookups=40):
     for word, place in count.items():
         table[digest(word)] = [place]
         ranges.setdefault(digest(word)[:5], []).append(f"{digest(word)[5:]}:{place}")
-    passwords = [known[k * words // lookups] if k % 2 else f"{known[k]}-7Kq!" for k in range(lookups)]
+    passwords = [
+        known[k * words // lookups] if k % 2 else f"{known[k]}-7Kq!" for k in range(lookups)
+    ]
     expected = [count.get(password) for password in passwords]
 
     @contextmanager
     def by_map(port):
         with reader(port) as box:
-            yield lambda password: (value := box.get(key(password))) and int.from_bytes(value, "little")
+            yield (
+                lambda password: (
+                    (value := box.get(key(password))) and int.from_bytes(value, "little")
+                )
+            )
 
     @contextmanager
     def by_range(port):
         with asking(port) as ask:
-            yield lambda password: dict(line.split(":") for line in ask(digest(password)[:5])).get(digest(password)[5:])
+            yield lambda password: dict(line.split(":") for line in ask(digest(password)[:5])).get(
+                digest(password)[5:]
+            )
 
     @contextmanager
     def by_table(port):
@@ -139,18 +160,28 @@ def main(words=20_000, lookups=40):
     def answering(answers):
         def handle(self):
             for line in self.rfile:
-                self.wfile.write("".join(f"{each}\n" for each in [*answers.get(line.decode().strip(), ()), ""]).encode())
+                self.wfile.write(
+                    "".join(
+                        f"{each}\n" for each in [*answers.get(line.decode().strip(), ()), ""]
+                    ).encode()
+                )
 
         return stack.enter_context(listening(handle))
 
     with ExitStack() as stack:
-        port, reader = stack.enter_context(served(__file__, stack.enter_context(tempfile.TemporaryDirectory())))
+        port, reader = stack.enter_context(
+            served(__file__, stack.enter_context(tempfile.TemporaryDirectory()))
+        )
         with reader(port, "writer.json") as box:
             box.load({key(word): place.to_bytes(8, "little") for word, place in count.items()})
         alike = mean(len(found) for found in ranges.values())
         ways = {
             "oblivious map": (by_map, port, "that a lookup was made, and when"),
-            "range of hashes": (by_range, answering(ranges), f"5 digits, which {alike:.1f} of the passwords share"),
+            "range of hashes": (
+                by_range,
+                answering(ranges),
+                f"5 digits, which {alike:.1f} of the passwords share",
+            ),
             "plain table": (by_table, answering(table), "the hash"),
         }
         print(f"{words:,} passwords, {lookups} lookups, half of them of leaked ones")
@@ -158,9 +189,16 @@ def main(words=20_000, lookups=40):
         for name, (look_up, at, shown) in ways.items():
             found, seconds, moved = measured(look_up, at, passwords)
             right = right and [value and int(value) for value in found] == expected
-            print(f"{name:16} shows {shown}; moves {moved:,.0f} bytes; takes {1e3 * seconds:.2f} ms")
+            print(
+                f"{name:16} shows {shown}; moves {moved:,.0f} bytes; takes {1e3 * seconds:.2f} ms"
+            )
     return right
 
 
 if __name__ == "__main__":
-    print("all three find the same:", main(*map(int, sys.argv[1:])))
+    given = sys.argv[1:]
+    if len(given) > 1 or not all(
+        each.isdecimal() and LOOKUPS <= int(each) <= MOST for each in given
+    ):
+        sys.exit(f"WORDS is a number from {LOOKUPS} to {MOST:,}")
+    print("all three find the same:", main(*map(int, given)))

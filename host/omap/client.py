@@ -28,6 +28,7 @@ from .frames import (
     Hello,
     MessageChanged,
     Messages,
+    OtherMap,
     Refused,
     Welcome,
     greeting_bytes,
@@ -36,7 +37,7 @@ from .frames import (
 from .handshake import HandshakeRefused
 from .keyfiles import KeyFileError, read_map, read_role
 from .mapping import ObliviousMap, check_room, load_operations, make_request
-from .receipts import Receipt, RolledBack, read_receipt, write_receipt
+from .receipts import UNKNOWN, Receipt, ReceiptError, RolledBack, read_receipt, write_receipt
 from .session import MapSession, initiator
 
 __all__ = ["AsyncMap", "ConnectionLost", "NotAllowed", "RemoteMap", "SessionMoved", "connect"]
@@ -150,6 +151,7 @@ class AsyncMap:
         self._session: MapSession | None = None
         self._token, self._lost = b"", "it is closed"
         self._trusted = False  # the receipt fits
+        self._unkept: ReceiptError | None = None  # why the receipt's file is behind
         self.config: OmapConfig
 
     @classmethod
@@ -173,9 +175,9 @@ class AsyncMap:
         that its certificate has, `host` unless given; `timeout`: seconds for connecting and for each
         answer.
 
-        Raises ConnectionLost where there is no server of the map that the keys were made for, MapStopped
-        where its map has stopped, `keyfiles.KeyFileError` where the files cannot be used or are
-        another device's, `receipts.RolledBack` and `receipts.ReceiptError`.
+        Raises ConnectionLost where there is no server of a map, MapStopped where its map has stopped,
+        `keyfiles.KeyFileError` where the files cannot be used, or are another map's or device's,
+        `receipts.RolledBack` and `receipts.ReceiptError`.
         """
         made = cls(host, port, keys, role, receipt, timeout)
         made._tls, made._name = tls, server_name
@@ -231,9 +233,11 @@ class AsyncMap:
         )
 
     async def run(self, requests: Sequence[Request]) -> list[Response]:
-        """As `batch`, of requests."""
+        """As `batch`, of requests. Raises ReceiptError, before any of them is sent, where what was seen before
+        has no room in the receipt's file."""
         if self._writer is None or self._session is None:
             raise self._gone()
+        self._kept()
         frames: dict[int, bytes] = {}
         for request in requests:
             number, sealed = self._session.seal(request)
@@ -299,6 +303,10 @@ class AsyncMap:
         except BaseException as problem:
             if writer is not None:
                 await _closed(writer)
+            if isinstance(problem, OtherMap):
+                raise KeyFileError(
+                    f"{self._keys} was made for another map than {host}:{port} serves"
+                ) from None
             if isinstance(problem, (OSError, EOFError, ValueError)):
                 raise self._gone(_reason(problem, self._timeout)) from None
             raise
@@ -313,10 +321,21 @@ class AsyncMap:
                 raise
 
     def _note(self) -> None:
-        """Keep what was seen last."""
+        """Keep what was seen last. Where that fails, operations have ended as they have: `_kept` says it."""
         if self._receipt is not None and self._session is not None and self._trusted:
             seen = Receipt(self._session.welcome.incarnation, self._session.serial)
-            write_receipt(self._receipt, seen, self._known.digest)
+            try:
+                write_receipt(self._receipt, seen, self._known.digest)
+                self._unkept = None
+            except ReceiptError as problem:
+                self._unkept = problem
+
+    def _kept(self) -> None:
+        """See to it that what was seen last is kept. Raises ReceiptError."""
+        if self._unkept is not None:
+            self._note()
+        if self._unkept is not None:
+            raise self._unkept
 
     async def present(self) -> None:
         """Have the device accept the receipt, if there is one, and write a new one. Raises RolledBack where
@@ -330,12 +349,15 @@ class AsyncMap:
         own = shown.incarnation == welcome.incarnation and shown.serial <= self.serial
         [answer] = await self.run([Request(Asked.RECEIPT, shown.serial, value)])
         if seen is not None and not own and answer.status != Status.FOUND:
+            # what is known of older power-ups than the map's last 255 is nothing
+            gone = seen.serial > welcome.serial
             raise RolledBack(
-                f"the map is not the one that {self._receipt} saw: operations that were acknowledged "
-                "are gone"
+                f"the map is not the one that {self._receipt} saw: "
+                + ("operations that were acknowledged are gone" if gone else UNKNOWN)
             )
         self._trusted = True
         self._note()
+        self._kept()
 
     def _went_on(self, said: Welcome) -> None:
         """Check that the server still has this client's session."""
@@ -473,8 +495,9 @@ class AsyncMap:
             await _closed(self._closing.pop())
 
     async def close(self) -> None:
-        """End the connection."""
+        """End the connection. Raises ReceiptError where what was seen last could not be kept."""
         await self._end("it is closed")
+        self._kept()
 
     async def __aenter__(self) -> AsyncMap:
         return self
@@ -506,8 +529,10 @@ class _Blocking(Closing):
 
     def close(self) -> None:
         if not self._loop.is_closed():
-            self.wait(self.client.close())
-            self._end()
+            try:
+                self.wait(self.client.close())
+            finally:
+                self._end()
 
     def _end(self) -> None:
         self.wait(asyncio.sleep(0))  # what has been closed is taken down

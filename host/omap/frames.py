@@ -40,6 +40,7 @@ __all__ = [
     "Hello",
     "MessageChanged",
     "Messages",
+    "OtherMap",
     "Refused",
     "Welcome",
     "greeting",
@@ -77,6 +78,10 @@ _TEXTS = {
     int(Denied.NUMBER): "it has been used before, or is not the session's next request",
     int(Denied.SESSION): "the device has no such session",
 }
+
+
+class OtherMap(ValueError):
+    """The server has another map than the one that a client's keys were made for."""
 
 
 class Refused(Error):
@@ -182,7 +187,7 @@ def greeting(config: OmapConfig) -> bytes:
 
 def read_greeting(text: bytes, digest: bytes) -> OmapConfig:
     """Return the map that a server says it has. Raises ValueError for a greeting that is none, of another
-    version, or of a map that does not have this digest."""
+    version; OtherMap for a map that does not have this digest."""
     try:
         said: Any = json.loads(text)
         if said["version"] != VERSION:
@@ -192,7 +197,7 @@ def read_greeting(text: bytes, digest: bytes) -> OmapConfig:
     except (KeyError, TypeError, RecursionError, UnicodeDecodeError, json.JSONDecodeError):
         raise ValueError("what answers there is no server of an oblivious map") from None
     if found != digest:
-        raise ValueError("its map is not the one that the client's keys were made for")
+        raise OtherMap("its map is not the one that the client's keys were made for")
     return config
 
 

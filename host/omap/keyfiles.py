@@ -149,7 +149,7 @@ def _loaded(path: str | Path) -> dict[str, Any]:
         found: Any = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as problem:
         raise KeyFileError(f"{path} cannot be read: {problem.strerror}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise KeyFileError(f"{path} is not a file of keys") from None
     return found if isinstance(found, dict) else {}
 

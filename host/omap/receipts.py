@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...models.errors import Error
 
-__all__ = ["Receipt", "ReceiptError", "RolledBack", "read_receipt", "write_receipt"]
+__all__ = ["UNKNOWN", "Receipt", "ReceiptError", "RolledBack", "read_receipt", "write_receipt"]
+
+#: what is said of a receipt whose power-up the map does not know, though it is as old as the map
+UNKNOWN = (
+    "it is another branch, or was started more than 255 times since; a map that is known to be right needs a "
+    "new receipt"
+)
 
 
 class ReceiptError(Error):
@@ -19,7 +26,8 @@ class ReceiptError(Error):
 
 class RolledBack(Error):
     """The map is older than what this client's receipt saw, or is another branch of it: operations that
-    were acknowledged are gone."""
+    were acknowledged are gone. Or the receipt is older than what the map knows of its past, 255 power-ups
+    with operations; a client cannot tell these two from each other."""
 
 
 class Receipt(NamedTuple):
@@ -39,7 +47,7 @@ def read_receipt(path: str | Path, digest: bytes) -> Receipt | None:
         return None
     except OSError as problem:
         raise ReceiptError(f"{path} cannot be read: {problem.strerror}") from None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise ReceiptError(f"{path} is no receipt, or is damaged") from None
     texts = [
         t for t, n in zip(told, (32, 64), strict=True) if re.fullmatch(f"[0-9a-f]{{{n}}}", str(t))
@@ -57,7 +65,12 @@ def write_receipt(path: str | Path, receipt: Receipt, digest: bytes) -> None:
     path = Path(path)
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        new.write_text(json.dumps(told))
+        with new.open("w") as file:
+            file.write(json.dumps(told))
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(new, path)
     except OSError as problem:
+        with suppress(OSError):
+            new.unlink()
         raise ReceiptError(f"{path} cannot be written: {problem.strerror}") from None

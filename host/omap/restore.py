@@ -35,11 +35,12 @@ class Restores(Protocol):
 def restored(config: OmapConfig, device: Restores, files: Sequence[bytes]) -> tuple[bytes, int]:
     """Make the device's map what files say, in the order in which they were written. Return the head of a new
     log, and how many bytes of the last file count. Raises Damaged: then the device must be powered up again."""
-    used, end = 0, None
+    used = end = 0
     for place, text in enumerate(files):
-        used, begin, last = _File(config, device, place, text).restore()
+        file = _File(config, device, place, text)
+        used, begin, last = file.restore()
         # a log without records too, which the device does not look at
-        if end not in (None, begin):
+        if begin != end and not file.snapshot:
             raise Damaged(place, 0, _STRAY)
         end = last
     answer = device.begin()
@@ -52,7 +53,7 @@ class _File:
     def __init__(self, config: OmapConfig, device: Restores, place: int, text: bytes) -> None:
         self._device, self._place, self._text = device, place, text
         self._frames, self._size, self._at = Frames.of(config), Record.size(config), 0
-        self._ended = False  # its last record is a snapshot's
+        self._ended = self.snapshot = False  # `_ended`: its last record is a snapshot's
 
     def restore(self) -> tuple[int, int, int]:
         """Return how many bytes of the file count, and the serials behind which it begins and ends."""
@@ -64,6 +65,7 @@ class _File:
                 raise Damaged(self._place, links, "it was changed")
             self._at += self._size
         self._at += HEAD
+        self.snapshot = head.kind == Kind.SNAPSHOT
         records = [
             self._text[at : at + self._size]
             for at in range(self._at, len(self._text) - self._size + 1, self._size)
@@ -73,9 +75,7 @@ class _File:
             while records and not any(records[-1]):  # room that was reserved
                 records.pop()
         good = self._told(head, records, links)
-        if head.kind == Kind.SNAPSHOT and (
-            good < len(records) or end != len(self._text) or not self._ended
-        ):
+        if self.snapshot and (good < len(records) or end != len(self._text) or not self._ended):
             raise Damaged(self._place, links + good + 1, "it is not whole, or was changed")
         return self._at + good * self._size, head.serial, head.serial + good
 

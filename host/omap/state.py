@@ -76,6 +76,7 @@ class MapState(Closing):
         #: every record is logged; else bytes of those that no snapshot has, and whether a link is there
         self.logs, self._lost, self._linked = durable == "log", 0, False
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._check_folder()
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,6 +99,13 @@ class MapState(Closing):
 
     # what is there
 
+    def _check_folder(self) -> None:
+        """Refuse a folder that is in use for something else, before anything is written there."""
+        own = re.compile(r"lock|map\.json|synced|spare|lost\+found|.*\.new|log-.*|snapshot-.*")
+        for path in self.folder.iterdir():
+            if not own.fullmatch(path.name):
+                raise StateError(f"{self.folder} is no folder of a map's state: it has {path.name}")
+
     def _check(self, known: MapKey) -> None:
         path = self.folder / "map.json"
         own = {"map": known.digest.hex(), "public": known.public.hex()}
@@ -109,8 +117,10 @@ class MapState(Closing):
             return self._tell(own)
         try:
             there = dict(json.loads(path.read_bytes()))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise StateError(f"{path} was changed") from None
+        if there.keys() != own.keys():
+            raise StateError(f"{path} was changed")
         if there.get("map") != own["map"]:
             raise StateError(f"{self.folder} has the state of another map")
         if there.get("public") in [key.hex() for key in known.before]:
@@ -126,6 +136,9 @@ class MapState(Closing):
         try:
             self._disk.write(handle, 0, json.dumps(own).encode())
             self._disk.sync(handle)
+        except OSError:
+            new.unlink()
+            raise
         finally:
             os.close(handle)
         self._disk.rename(new, self.folder / "map.json")
@@ -139,9 +152,10 @@ class MapState(Closing):
                 snapshots[int(found[1])] = path
             elif found := _LOG.fullmatch(path.name):
                 logs.append((int(found[1]), int(found[2]), self._has_records(path), path))
-        number = max(snapshots, default=0)
+        number, there = max(snapshots, default=0), {n for n, *_ in logs}
         for n, _, records, path in logs:
-            if n > number and records:
+            # a log is there before its snapshot has its name, beside what that replaces
+            if n > number and (records or n - 1 not in there):
                 raise StateError(f"snapshot-{n}, which {path} follows, is missing")
         mine = [path for n, *_, path in sorted(logs) if n == number]
         if snapshots and not mine:
@@ -181,15 +195,9 @@ class MapState(Closing):
     # what is written
 
     def begin(self, head: bytes, used: int) -> None:
-        """Cut the torn end of the last file off, and go on in a new log. Raises StateError for an end that
-        was on disk, OSError."""
-        if self.files:
-            name, size = self._synced()
-            if name == self.files[-1].name and used < size:
-                record = (used - HEAD) // Record.size(self.config) + 1
-                other = "it is another device's, or was changed"
-                why = "it was changed: it was on disk whole" if record > 1 else other
-                raise damaged(self.files[-1], record, why)
+        """Cut the torn end of the last file off, and go on in a new log. Raises StateError for an end, or a
+        file, that was on disk, OSError."""
+        self._check_synced(Head.unpack(head).serial, used)
         if self.files and self.files[-1].stat().st_size != used:
             handle = os.open(self.files[-1], os.O_RDWR)
             try:
@@ -197,12 +205,34 @@ class MapState(Closing):
                 self._disk.sync(handle)
             finally:
                 os.close(handle)
-        self._allocate()
-        self._turn(head)
+        try:
+            self._allocate()
+            self._turn(head)
+        except OSError:
+            self._drop_spare()
+            raise
+        self._mark()
+        self.files = [p for p in self.files if _SNAPSHOT.fullmatch(p.name) or self._has_records(p)]
         kept = {*self.files, self._log.path}
-        for path in self.folder.iterdir():  # of snapshots that did not become whole
+        for (
+            path
+        ) in self.folder.iterdir():  # without records, or of snapshots that did not become whole
             if path not in kept and (_LOG.fullmatch(path.name) or path.name.endswith(".new")):
                 self._disk.remove(path)
+
+    def _check_synced(self, serial: int, used: int) -> None:
+        """Check that what was on disk is there: the files end behind this serial, so much of the last one counts."""
+        name, size = self._synced()
+        found, record = _LOG.fullmatch(name), Record.size(self.config)
+        if self.files and name == self.files[-1].name and used < size:
+            number = (used - HEAD) // record + 1
+            other = "it is another device's, or was changed"
+            why = "it was changed: it was on disk whole" if number > 1 else other
+            raise damaged(self.files[-1], number, why)
+        if found and serial < int(found[2]) + (size - HEAD) // record:
+            path = self.folder / name
+            before = f"files before {path} are" if path.exists() else f"{path} is"
+            raise StateError(f"{before} missing: the map had more operations than these files have")
 
     @property
     def _log(self) -> Growing:
@@ -213,8 +243,12 @@ class MapState(Closing):
         """Have the file of the next log."""
         if self._spare is None:
             self._spare = Growing(self._disk, self.folder / "spare")
-            self._spare.reserve(AHEAD)
-            self._spare.sync()
+            try:
+                self._spare.reserve(AHEAD)
+                self._spare.sync()
+            except OSError:
+                self._drop_spare()
+                raise
 
     def _turn(self, head: bytes) -> None:
         """Let the next log begin."""
@@ -228,7 +262,6 @@ class MapState(Closing):
         if self.log is not None:
             self.log.close()
         log.path, self.log, self._spare = path, log, None
-        self._mark()
 
     def reserve(self, records: int) -> None:
         """Have room for so many records. Raises ServerFull."""
@@ -252,7 +285,6 @@ class MapState(Closing):
         try:
             self._allocate()
         except OSError:
-            self._drop_spare()
             return False
         return True
 
@@ -345,6 +377,7 @@ class MapState(Closing):
             if self.logs:  # else the next one follows the files that are there
                 self.files = old
                 self._turn(fresh)
+                self._mark()
             return
         self._lost = 0
         self.number = before + 1
@@ -352,6 +385,7 @@ class MapState(Closing):
         path = self.folder / f"snapshot-{self.number}"
         self._disk.rename(whole.path, path)
         self._sync_folder()
+        self._mark()  # not before: without logs nothing else has what the snapshot has
         whole.close()
         self._snapshot, self.files = None, [path]
         for each in old:

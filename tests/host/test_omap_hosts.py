@@ -25,6 +25,7 @@ from penstock.host.omap.keyfiles import (
     read_role,
     write_keys,
 )
+from penstock.host.omap.receipts import ReceiptError, read_receipt
 from penstock.models.omap import sessions
 from penstock.models.omap.boundary import Header
 from penstock.models.omap.vault import Role
@@ -150,9 +151,7 @@ def test_an_answer_is_of_its_request_and_later_than_the_last(keys, field, value)
 )
 def test_a_server_that_lies_about_the_map_gets_nothing(keys, changed):
     with _fake(keys, config(**changed)) as server:
-        with pytest.raises(
-            ConnectionLost, match="not the one that the client's keys were made for"
-        ):
+        with pytest.raises(KeyFileError, match="was made for another map than 127"):
             _connect(server, keys)
         assert not server.hellos
 
@@ -167,7 +166,7 @@ def test_what_does_not_belong_together_is_said_before_any_operation(keys, tmp_pa
             ((None, keys[1], other[2]), KeyFileError, r"writer\.json was made for another map"),
             ((None, keys[1], keys[1]), KeyFileError, r"map\.json has no key writer or keeper"),
             ((None, keys[2], keys[2]), KeyFileError, r"writer\.json has no key public"),
-            ((None, other[1], other[2]), ConnectionLost, "not the one that the client's keys"),
+            ((None, other[1], other[2]), KeyFileError, r"map\.json was made for another map than"),
         ):
             with pytest.raises(error, match=message):
                 _connect(server, files)
@@ -193,6 +192,9 @@ def test_files_of_keys(keys, tmp_path):
         read_device(keys[0], config(capacity=10))
     with pytest.raises(KeyFileError, match="cannot be read: No such file"):
         read_map(tmp_path / "none.json")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(KeyFileError, match=r"deep\.json is not a file of keys"):
+        read_map(tmp_path / "deep.json")
     for text in ("no keys", "[]", '{"public": 3, "map": "x"}', "null"):
         keys[1].write_text(text)
         with pytest.raises(KeyFileError, match=r"is not a file of keys|has no key public"):
@@ -219,3 +221,10 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, name, nth):
     assert [path.name for path in sorted(tmp_path.iterdir())] == (
         sorted(FILES) if (name, nth) == ("link", 4) else []
     )
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "[" * 100_000, "9" * 5000])
+def test_receipts_that_are_none(text, tmp_path):
+    (tmp_path / "receipt").write_text(text)
+    with pytest.raises(ReceiptError, match=r"is no receipt, or is damaged$"):
+        read_receipt(tmp_path / "receipt", bytes(32))

@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import ipaddress
 import json
+import os
 import random
 import re
 import socket
@@ -38,6 +39,13 @@ from penstock.host.omap.handshake import Initiator
 from penstock.host.omap.kept import KeptMap
 from penstock.host.omap.keyfiles import read_device, read_map, write_keys
 from penstock.host.omap.process import DeviceLost, DeviceProcess
+from penstock.host.omap.receipts import (
+    Receipt,
+    ReceiptError,
+    RolledBack,
+    read_receipt,
+    write_receipt,
+)
 from penstock.host.omap.server import MapServer
 from penstock.host.omap.state import MapState
 from penstock.models.errors import ErrorCode
@@ -687,6 +695,54 @@ def test_a_device_in_a_process_of_its_own(tmp_path):
         DeviceProcess(_SHAPE, known)
     with pytest.raises(DeviceLost, match=r"device\.json was made for another map"):
         DeviceProcess(config(capacity=20), device)
+
+
+def test_a_receipt_that_cannot_be_written_is_said_before_the_next_operation(
+    server, tmp_path, monkeypatch
+):
+    """An operation ends as it has ended; none goes on without a receipt, and no other file is left."""
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "receipt"
+    with _connect(server, receipt=path) as box:
+        with monkeypatch.context() as disk:
+            disk.setattr(os, "fsync", full)
+            box[1] = b"12345678"
+            serial = box.serial
+            with pytest.raises(ReceiptError, match="cannot be written: No space left on device"):
+                box.get(1)
+            assert box.serial == serial and list(tmp_path.iterdir()) == [path]
+        assert box.get(1) == b"12345678"
+    digest = read_map(server.keys).digest
+    assert read_receipt(path, digest).serial == box.serial == serial + 1
+    with pytest.raises(ReceiptError), _connect(server, receipt=path.with_name("other")) as box:
+        monkeypatch.setattr(os, "fsync", full)
+        assert box.get(1) == b"12345678"
+
+
+def test_a_keeper_speaks_tls(server_tls, certificate, tmp_path, capsys):
+    with _served(server_tls) as server:
+        place = [f"127.0.0.1:{server.port}", str(server.keeper), "--receipt", str(tmp_path / "r")]
+        command = ["keeper", *place, "--once"]
+        assert run([*command, "--certificate", str(certificate[0])]) == 0
+        assert run(command) == 1
+    assert "the map is as it was" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("serial", "told"),
+    [(1, "or was started more than 255 times since"), (99, "that were acknowledged are gone$")],
+)
+def test_what_is_said_of_a_receipt_that_the_device_does_not_accept(serial, told, server, tmp_path):
+    """An old one may be older than what the map knows of its past."""
+    path, known = tmp_path / "receipt", read_map(server.keys)
+    with _connect(server) as box:
+        box.get_many(range(3))
+    write_receipt(path, Receipt(bytes(16), serial), known.digest)
+    with pytest.raises(RolledBack, match=told):
+        _connect(server, receipt=path)
 
 
 def _hardware(state):

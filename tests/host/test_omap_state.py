@@ -444,6 +444,48 @@ def test_a_log_that_no_longer_ends_where_the_next_one_begins_is_named(tmp_path):
         Served(tmp_path)
 
 
+def _two_logs(folder):
+    """A folder whose map was served three times; return its logs, of which the last has no records."""
+    for key in range(2):
+        served = Served(folder)
+        served.run([Request(Operation.PUT, key, bytes(8))])
+        served.close()
+    Served(folder).close()
+    return sorted(folder.glob("log-*"), key=lambda path: int(path.name.split("-")[2]))
+
+
+@pytest.mark.parametrize("gone", [(0,), (1,), (0, 1), (0, 1, 2)])
+def test_logs_that_are_missing_are_named(gone, tmp_path):
+    logs = _two_logs(tmp_path)
+    for number in gone:
+        logs[number].unlink()
+    there = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(StateError, match=rf"{tmp_path}/log-0-\d-.*(missing|does not follow)"):
+        Served(tmp_path)
+    assert there == {path: path.read_bytes() for path in tmp_path.iterdir()}
+
+
+def test_a_snapshot_that_is_missing_is_named(tmp_path):
+    while not (snapshots := [p for p in tmp_path.glob("snapshot-*") if not p.suffix]):
+        _begun(tmp_path, random.Random(2))
+    for path in snapshots:
+        path.unlink()
+    for path in tmp_path.glob("log-*"):  # as if nothing had been done behind it
+        path.write_bytes(path.read_bytes()[:HEAD])
+    (tmp_path / "synced").write_bytes(b"")
+    with pytest.raises(StateError, match=r"snapshot-\d+, which .*, is missing$"):
+        Served(tmp_path)
+
+
+def test_starts_without_operations_leave_no_files(tmp_path):
+    served = Served(tmp_path)
+    served.run([Request(Operation.PUT, 1, bytes(8))])
+    served.close()
+    for _ in range(5):
+        Served(tmp_path).close()
+    assert len(list(tmp_path.iterdir())) == 5  # lock, map.json, synced, and two logs
+
+
 def test_whose_folder_it_is(tmp_path):
     served = Served(tmp_path)
     served.items()
@@ -458,6 +500,33 @@ def test_whose_folder_it_is(tmp_path):
         Served(tmp_path, root=bytes(32))
     (tmp_path / "map.json").unlink()
     with pytest.raises(StateError, match=r"map\.json is missing beside the state of a map$"):
+        Served(tmp_path)
+
+
+@pytest.mark.parametrize("names", [("device.json", "map.json"), ("notes.txt",)])
+def test_a_folder_of_something_else_is_left_as_it_is(names, tmp_path):
+    for name in names:
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(StateError, match=rf"is no folder of a map's state: it has {names[0]}$"):
+        Served(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+
+
+@pytest.mark.parametrize("call", range(1, 9))
+def test_a_start_on_a_full_disk_leaves_no_new_files(call, tmp_path):
+    disk = Faulty(tmp_path, random.Random(1))
+    disk.full = range(call, 99)
+    try:
+        Served(tmp_path, disk=disk).close()
+    except OSError:
+        assert not {path.name for path in tmp_path.iterdir()} & {"map.json.new", "spare"}
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "null", '{"map": 1}', '{"map": "x", "salt": 2}'])
+def test_a_map_json_that_was_changed(text, tmp_path):
+    Served(tmp_path).close()
+    (tmp_path / "map.json").write_text(text)
+    with pytest.raises(StateError, match=r"map\.json was changed$"):
         Served(tmp_path)
 
 

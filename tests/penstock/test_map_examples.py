@@ -32,6 +32,13 @@ def test_services(words: str, lines: int) -> None:
     assert lines == 2 or "moves 107 bytes" in told[1], told
 
 
+@pytest.mark.parametrize("words", [("0",), ("1",), ("xx",), ("99999",), ("300", "3")])
+def test_words_that_are_no_number_of_them(words: tuple[str, ...]) -> None:
+    command = [sys.executable, EXAMPLES / "breached_passwords.py", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (1, "WORDS is a number from 40 to 32,768\n")
+
+
 def test_a_server_that_is_ended_beside_a_client_says_so_in_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,7 @@ def test_renewed_keys(keys, tmp_path, capsys):
             box[1] = b"12345678"
     renew = ["keys", str(kernel), "--renew", "--out"]
     assert run([*renew, str(folder)]) == 0
+    assert "a server takes them when it starts" in capsys.readouterr().out
     assert run([*renew, str(tmp_path / "none")]) == 1
     assert "device.json cannot be read" in capsys.readouterr().err
     with _served((kernel, folder), tmp_path / "state") as (_, port):
@@ -139,6 +140,25 @@ def test_renewed_keys(keys, tmp_path, capsys):
 def test_what_durable_is_refused_for(keys, capsys):
     assert run(["serve", str(keys[0]), "--keys", str(keys[1]), "--durable", "log"]) == 1
     assert "--durable is for maps that outlive the server" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--state", ""], "--state has an empty name"),
+        (["--host", ""], "--host has an empty name"),
+        (["--host", "host.invalid"], "name this machine, or one of its addresses"),
+    ],
+)
+def test_what_serve_is_refused_for(options, told, keys, capsys):
+    assert run(["serve", str(keys[0]), "--keys", str(keys[1]), *options]) == 1
+    assert told in " ".join(capsys.readouterr().err.split())
+
+
+def test_keys_without_a_folder(keys, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["keys", str(keys[0]), "--out", ""]) == 1
+    assert "--out has an empty name" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
 @pytest.mark.long

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +10,9 @@ import click
 from penstock.commandline import KERNEL, Command
 from penstock.options import Count, Once
 from penstock.state import State
+
+from .ended import check_named, refused, run_ended
+from .keeper import keeper
 
 if TYPE_CHECKING:
     import ssl
@@ -27,12 +28,6 @@ __all__ = ["COMMANDS"]
 _DEVICES = ("device", "native", "rtl", "netlist")
 
 
-def _refused(message: str, hint: str) -> Exception:
-    from penstock.errors import Conflict
-
-    return Conflict(message, hint)
-
-
 def _design(state: State, command: str) -> MapDesign:
     from penstock.commands.job import Job
 
@@ -41,7 +36,7 @@ def _design(state: State, command: str) -> MapDesign:
     job = Job.begin(state, command)
     design = job.compile()
     if not isinstance(design, MapDesign):
-        raise _refused(
+        raise refused(
             f"{job.kernel.name} is not an oblivious map", "name a file with ps.ObliviousMap"
         )
     return design
@@ -58,21 +53,24 @@ def _keys(state: State, **values: Any) -> None:
     """
     given = state.begin("keys", values)
     out = given["out"]
+    check_named(out=out)
     from penstock.host.omap.keyfiles import KeyFileError, renew_keys, write_keys
 
     try:
         paths = (renew_keys if given["renew"] else write_keys)(out, _design(state, "keys").plan)
     except KeyFileError as problem:
-        raise _refused(str(problem), "name the folder of the keys that are to be renewed") from None
+        raise refused(str(problem), "name the folder of the keys that are to be renewed") from None
     except OSError as problem:
         place = problem.filename or out
         there = isinstance(problem, FileExistsError)
-        raise _refused(
+        raise refused(
             f"{place}: {problem.strerror}",
             "name a folder in which there are no keys" if there else "no file was written",
         ) from None
     for path in paths:
         state.out.print(str(path), soft_wrap=True)
+    if given["renew"]:
+        state.out.print("a server takes them when it starts: end one that runs, and start it again")
 
 
 @click.pass_obj
@@ -87,6 +85,7 @@ def _serve(state: State, /, **values: Any) -> None:
 
     from penstock.host.omap.process import DeviceLost, DeviceProcess
 
+    check_named(keys=rest["keys"], state=rest["state"], host=rest["host"])
     design = _design(state, "serve")
     keys = Path(rest["keys"])
     program = _program(design, rest["device"], rest["family"], rest["state"] is not None)
@@ -95,20 +94,20 @@ def _serve(state: State, /, **values: Any) -> None:
     try:
         device = DeviceProcess(design.plan, keys / "device.json", *program)
     except DeviceLost as problem:
-        raise _refused(
+        raise refused(
             str(problem), f"penstock keys {state.asked.kernel} --out DIR makes keys"
         ) from None
     with device:
         if rest["state"] is None:
-            _run(_served(device, rest["host"], rest["port"], tls))
+            run_ended(_served(device, rest["host"], rest["port"], tls))
         else:
             with _kept(device, keys / "map.json", rest["state"], rest["durable"] or "log") as kept:
-                _run(_served(kept, rest["host"], rest["port"], tls))
+                run_ended(_served(kept, rest["host"], rest["port"], tls))
 
 
 def _check_durable(durable: str | None, folder: str | None) -> None:
     if durable is not None and folder is None:
-        raise _refused("--durable is for maps that outlive the server", "add --state DIR")
+        raise refused("--durable is for maps that outlive the server", "add --state DIR")
 
 
 def _kept(device: DeviceProcess, known: Path, folder: str, durable: str) -> KeptMap:
@@ -121,11 +120,11 @@ def _kept(device: DeviceProcess, known: Path, folder: str, durable: str) -> Kept
     try:
         return KeptMap(device, MapState(folder, read_map(known), device.config, durable=durable))
     except OSError as problem:
-        raise _refused(f"{folder}: {problem.strerror}", "the server writes there") from None
+        raise refused(f"{folder}: {problem.strerror}", "the server writes there") from None
     except KeyFileError as problem:
-        raise _refused(str(problem), "map.json lies beside device.json") from None
+        raise refused(str(problem), "map.json lies beside device.json") from None
     except (StateError, MapStopped) as problem:
-        raise _refused(
+        raise refused(
             str(problem), "nothing was changed; name another folder, or put back what was there"
         ) from None
 
@@ -134,7 +133,7 @@ def _program(design: MapDesign, device: str, family: str | None, state: bool) ->
     """Return the device's program and its arguments. Raises KernelError for a netlist that cannot be
     simulated."""
     if family is not None and device != "netlist":
-        raise _refused("--family is for netlists", "leave it out, or add --device netlist")
+        raise refused("--family is for netlists", "leave it out, or add --device netlist")
     if device == "device":
         return ()
     from penstock.netlists import family_of
@@ -150,7 +149,7 @@ def _tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
     import ssl
 
     if (certificate is None) != (key is None):
-        raise _refused(
+        raise refused(
             "a certificate goes with its private key", "give both, --certificate and --private-key"
         )
     if certificate is None or key is None:
@@ -161,100 +160,31 @@ def _tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as problem:
         what = getattr(problem, "reason", None) or problem.strerror or str(problem)
-        raise _refused(
+        raise refused(
             f"{certificate} and {key} cannot be used: {what}", "both are PEM files"
         ) from None
     return context
 
 
-def _run(work: Coroutine[Any, Any, None]) -> None:
-    """Run an event loop. SIGTERM ends its work between two steps, as asyncio has Ctrl-C do: raised in the midst of a task it would be that task's."""
-    import asyncio
-    import signal
-
-    from penstock.hooks import Terminated
-
-    async def watched() -> bool:
-        task, ended = asyncio.ensure_future(work), []
-
-        def end() -> None:
-            ended.append(task.cancel())
-
-        with suppress(NotImplementedError, RuntimeError):  # another system, or not the main thread
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
-        try:
-            await task
-        except asyncio.CancelledError:
-            if not ended:
-                raise
-        return bool(ended)
-
-    if asyncio.run(watched()):
-        raise Terminated
-
-
 async def _served(device: DeviceCarrier, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+    import socket
+
     from penstock.host.omap.server import MapServer
 
     async with MapServer(device) as server:
         try:
             await server.listen(host, port, tls)
         except OSError as problem:
-            raise _refused(
-                f"{host}:{port}: {problem.strerror}", "--port 0 takes one that is free"
+            unknown = isinstance(problem, socket.gaierror)
+            hint = "name this machine, or one of its addresses"
+            raise refused(
+                f"{host}:{port}: {problem.strerror}",
+                hint if unknown else "--port 0 takes one that is free",
             ) from None
         outer = "TLS" if tls is not None else "no TLS: messages are sealed, connections are not"
         # a line of its own, so that a program that starts the server can read the port
         print(f"serving on {host}:{server.port} ({outer})", flush=True)
         await server.serve()
-
-
-@click.pass_obj
-def _keeper(state: State, **values: Any) -> None:
-    """Watch over a map's state from another machine.
-
-    Each second the keeper shows the device its receipt of what it saw last: the device says whether its map
-    is still that one, and tells clients without a receipt of their own that it was confirmed. It ends with
-    an error once the map was rolled back, and with Ctrl-C. map.json lies beside its key.
-    """
-
-    from penstock.host.omap.keyfiles import KeyFileError
-    from penstock.host.omap.receipts import ReceiptError, RolledBack
-
-    host, _, port = values["place"].rpartition(":")
-    if not host or not port.isdecimal():
-        raise _refused(f"{values['place']} is no HOST:PORT", "as in localhost:7700")
-    try:
-        _run(_watch(state, host, int(port), **values))
-    except (RolledBack, ReceiptError, KeyFileError) as problem:
-        hint = "ask who runs the server; its latest files bring back what is missing"
-        raise _refused(
-            str(problem), hint if isinstance(problem, RolledBack) else "name other files"
-        ) from None
-
-
-async def _watch(
-    state: State, host: str, port: int, *, key: str, receipt: str, once: bool, **_: Any
-) -> None:
-    """Present the receipt again and again, in one session after another."""
-    import asyncio
-
-    from penstock.host.omap.client import AsyncMap, ConnectionLost, SessionMoved
-    from penstock.models.omap.errors import MapStopped
-
-    public = Path(key).parent / "map.json"
-    while True:
-        try:
-            async with await AsyncMap.connect(host, port, public, role=key, receipt=receipt) as box:
-                state.out.print(f"the map is as it was, or newer: serial {box.serial}")
-                while not once:
-                    await asyncio.sleep(1)
-                    await box.present()
-            return
-        except (ConnectionLost, SessionMoved, MapStopped) as problem:
-            if once:
-                raise _refused(str(problem), "nothing is known of the map") from None
-            await asyncio.sleep(1)
 
 
 def _serving() -> list[click.Parameter]:
@@ -314,14 +244,24 @@ COMMANDS = (
     ),
     Command(
         "keeper",
-        callback=_keeper,
+        callback=keeper,
         params=[
             click.Argument(("place",), metavar="HOST:PORT"),
             click.Argument(("key",), metavar="KEEPER.JSON"),
             Once(("--receipt",), required=True, metavar="FILE", help="What it saw last."),
             click.Option(("--once",), is_flag=True, help="End after one look."),
+            Once(
+                ("--certificate",),
+                metavar="PEM",
+                help="The server's certificate, or that of who signed it, for TLS.",
+            ),
+            Once(
+                ("--server-name",),
+                metavar="NAME",
+                help="With --certificate: the name in it.  [default: HOST]",
+            ),
         ],
-        help=_keeper.__doc__,
+        help=keeper.__doc__,
     ),
     Command(
         "serve",
