@@ -219,6 +219,7 @@ class MapState(Closing):
         ) in self.folder.iterdir():  # without records, or of snapshots that did not become whole
             if path not in kept and (_LOG.fullmatch(path.name) or path.name.endswith(".new")):
                 self._disk.remove(path)
+        self._sync_folder()
 
     def _check_synced(self, serial: int, used: int) -> None:
         """Check that what was on disk is there: the files end behind this serial, so much of the last one counts."""
