@@ -170,7 +170,7 @@ class IndexedBuilder(GraphBuilder):
                 hint = "divide by another number"
                 raise self.error("E213", "a division by the constant 0", span, hint=hint)
             return
-        ends = spans.span(self, ref.index)
+        ends = spans.span(self.nodes, ref.index)
         known = all(getattr(n, "known", True) for n in self.ranges.values())
         if ends[0] <= 0 <= ends[1] and (known or ends != spans.EXACT):
             hint = "divide by what cannot be 0: a constant, len(E), or i + 1 where i is an index"

@@ -57,7 +57,8 @@ class Kernel(AnyKernel):
                 hint=f"give it with --dim {missing[0]}=SIZE",
             )
         for model in self.of_kind("model"):
-            self._check_numbers(model, prod(given.get(str(d), d) for d in model.dims))
+            sizes_of = (d if isinstance(d, int) else given[d] for d in model.dims)
+            self._check_numbers(model, prod(sizes_of))
         return self._trace(given)
 
     def _check_numbers(self, model: Parameter, numbers: int) -> None:

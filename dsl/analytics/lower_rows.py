@@ -54,15 +54,19 @@ def lowered(low: Lowering, site: Site) -> View:
         return _emit(low, site, "number", (whole,), shape, (_MOST_PLACES,))
     if node.op == "integer":
         source = low.operand(node.inputs[0], site.region, shape, ("i", "c"), False)
-        bits = abs(width_of(span(low.graph, site.index)))
+        bits = abs(width_of(span(low.graph.nodes, site.index)))
         return _emit(low, site, "integer", (source,), shape, (bits,))
     fn = "integer negative" if node.op == "negative" else node.op
     inputs = list(node.inputs)
     detail: tuple[int, ...] = ()
     if fn == "hash":
-        detail = (node.attrs["seed"], node.attrs["bytes"], width_of(span(low.graph, inputs[0])))
+        detail = (
+            node.attrs["seed"],
+            node.attrs["bytes"],
+            width_of(span(low.graph.nodes, inputs[0])),
+        )
     elif node.op == "number":
-        detail = (width_of(span(low.graph, inputs[0])),)
+        detail = (width_of(span(low.graph.nodes, inputs[0])),)
     else:
         detail, inputs = _told(low.graph, site.index)
     operands = tuple(
@@ -79,11 +83,11 @@ def _told(graph: Graph, index: int) -> tuple[tuple[int, ...], list[int]]:
         of = graph.nodes[i]
         if of.op == "const" and not of.shape and len(inputs) > 1:
             side, constant = place, int(np.asarray(of.attrs["value"]))
-    spans = [span(graph, i) for i in inputs]
+    spans = [span(graph.nodes, i) for i in inputs]
     if side >= 0:
         del inputs[side]
     widths = [width_of(of) for place, of in enumerate(spans) if place != side]
-    bits = abs(width_of(span(graph, index))) if node.op in INTEGERS else 0
+    bits = abs(width_of(span(graph.nodes, index))) if node.op in INTEGERS else 0
     return (bits, side, constant, spans[0][0], *widths), inputs
 
 
@@ -132,7 +136,7 @@ def _emit(
     node = site.node
     home = "thread" if node.region is Region.TUPLE else "core"
     integer = node.op in INTEGERS
-    bits = abs(width_of(span(low.graph, site.index))) if integer else 0
+    bits = abs(width_of(span(low.graph.nodes, site.index))) if integer else 0
     dest = low.made.buffer(f"{node.op}{site.index}", "temp", home, shape, integer, bits)
     return low.made.append(site, fn, operands, (*shape, 1), dest, vector=False, detail=detail)
 

@@ -86,7 +86,7 @@ def _of_graph(graph: Graph) -> Iterator[str]:
             yield from _unfit_row(graph, node, known)
         elif node.op in INTEGERS:
             yield from _unfit_integer(graph, number)
-            if known and span(graph, number) == EXACT:
+            if known and span(graph.nodes, number) == EXACT:
                 yield "its integers may have more than 63 bits"
         by_row = any(n.op in ("rows", "change") and n.inputs[0] == number for n in nodes)
         flat = node.op == "model" and len(node.shape) == 1
@@ -100,7 +100,7 @@ def _unfit_row(graph: Graph, node: Node, known: bool) -> Iterator[str]:
     root = nodes[node.inputs[0]]
     while root.op == "change":
         root = nodes[root.inputs[0]]
-    least, most = span(graph, at)
+    least, most = span(graph.nodes, at)
     if nodes[at].op == "const" or nodes[at].region is not Region.TUPLE:
         yield "which row it is does not depend on the tuple"
     elif known and nodes[at].op != "index" and (least < 0 or most >= root.shape[0]):
@@ -114,7 +114,7 @@ def _unfit_integer(graph: Graph, number: int) -> Iterator[str]:
         yield "which row it is does not depend on the tuple"
     elif node.op in ("integer //", "integer %"):
         by = graph.nodes[node.inputs[1]]
-        if by.op != "const" or by.shape or span(graph, node.inputs[1])[0] <= 0:
+        if by.op != "const" or by.shape or span(graph.nodes, node.inputs[1])[0] <= 0:
             yield "it divides integers by what is no positive constant"
 
 
@@ -139,7 +139,7 @@ def _of_table(graph: Graph, maker: Maker, indices: Mapping[str, BoundIndex]) -> 
         if max(counted) > 1 << fmt.width:
             yield f"the index {v.name} does not fit in the {fmt.width} bits of {fmt.name}"
     for node in graph.nodes:
-        if node.op == "number" and not _exact(fmt, span(graph, node.inputs[0])):
+        if node.op == "number" and not _exact(fmt, span(graph.nodes, node.inputs[0])):
             yield f"{fmt.name} does not have each integer that it takes for a value"
         places = np.arange(node.attrs.get("places", 0), dtype=np.float64)
         if not np.array_equal(np.asarray(fmt.decode(fmt.encode(places))), places):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from operator import add, mul, sub
+from typing import Any
 
 import numpy as np
 
 from ...models.rows.units import Range
-from ..core.graph import Graph, Node
 from .integers import INTEGERS
 
 __all__ = ["EXACT", "span"]
@@ -19,25 +20,25 @@ _HASH = (-(1 << 31), (1 << 31) - 1)
 _ENDS = {"integer +": add, "integer -": sub, "integer *": mul}
 
 
-def span(graph: Graph, index: int) -> Range:
-    """Return the least and the greatest value that node `index` may have; beyond 64 bits and where nothing says it `EXACT`."""
+def span(nodes: Sequence[Any], index: int) -> Range:
+    """Return the least and the greatest value that node `index` may have, of a graph or what becomes one; beyond 64 bits and where nothing says it `EXACT`."""
     known: dict[int, Range] = {}
     todo = [index]
     while todo:
-        node = graph.nodes[todo[-1]]
+        node = nodes[todo[-1]]
         inputs = node.inputs if node.op in INTEGERS else ()
         missing = [i for i in inputs if i not in known]
         if missing:
             todo += missing
             continue
         number = todo.pop()
-        found = _span(graph, graph.nodes[number], [known[i] for i in inputs])
+        found = _span(nodes, nodes[number], [known[i] for i in inputs])
         inside = EXACT[0] <= found[0] and found[1] <= EXACT[1]
         known[number] = found if inside else EXACT
     return known[index]
 
 
-def _span(graph: Graph, node: Node, of: list[Range]) -> Range:
+def _span(nodes: Sequence[Any], node: Any, of: list[Range]) -> Range:
     if node.op == "index":
         return 0, max(0, node.attrs.get("counts", 1 << 62) - 1)
     if node.op == "const":
@@ -46,11 +47,11 @@ def _span(graph: Graph, node: Node, of: list[Range]) -> Range:
     if node.op == "hash":
         return _HASH
     if node.op == "integer":
-        whole = graph.nodes[node.inputs[0]]
+        whole = nodes[node.inputs[0]]
         if whole.op == "const":
             return of[0]
         if whole.op == "count":
-            return 0, graph.nodes[whole.inputs[0]].shape[-1]
+            return 0, nodes[whole.inputs[0]].shape[-1]
         places = whole.attrs.get("places")
         return EXACT if places is None else (0, places - 1)
     if node.op == "negative":

@@ -204,7 +204,7 @@ def drawn(plan: AnalyticsPlan, tuples: int, zipf: float = 0.0) -> Codes:
     rng = np.random.default_rng(1)
     found = [np.zeros((tuples, plan.layout.beats * plan.lanes), np.int64)]
     for index in plan.indices:
-        order = shares = np.empty(0)
+        order, shares = np.empty(0, np.int64), np.empty(0)
         for k in range(index.places):
             _, begin, counts = index.columns[min(k, len(index.columns) - 1)]
             rows = min(counts, index.counts)

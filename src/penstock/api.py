@@ -93,7 +93,7 @@ def compile(
         kernel = load_kernel(str(kernel))
     engine = engine_of(kernel)
     options = {name: value for name, value in options.items() if value is not None}
-    options |= {"dims": kernel.sized(dims)} if dims else {}
+    options |= {"dims": dims} if dims else {}
     if bind and bindings:
         raise not_both("bind", "bindings")
     if named := bind or bindings:
@@ -112,6 +112,8 @@ def compile(
         typed = "bind" if bind and unknown == "bindings" else unknown
         raise no_option(f"the {kernel.title} {kernel.name}", typed, known)
     options = taken(engine.options.get("compile", ()), options)
+    if "dims" in options:
+        options["dims"] = kernel.sized(options["dims"])
     part = target_named(engine.default_target if target is None else target)
     given = Given(None, table, format=format, memory=memory, options=options)
     data = None if table is None else engine.open(table, engine.reads(kernel, given))

@@ -92,12 +92,12 @@ def check_folder(path: str | Path, names: Mapping[str, bytes] | tuple[str, ...])
         raise OutputError(f"{path} is a file", "name a folder that does not exist yet")
     if path.is_dir():
         ours = MANIFEST not in names or _ours(path / MANIFEST)
-        names = {*names, *(_listed(path / MANIFEST) if ours and MANIFEST in names else ())}
-        folders = {str(above) for name in names if ours for above in PurePosixPath(name).parents}
+        known = {*names, *(_listed(path / MANIFEST) if ours and MANIFEST in names else ())}
+        folders = {str(above) for name in known if ours for above in PurePosixPath(name).parents}
         others = sorted(
             name
             for name, plain in _content(path, folders)
-            if not (ours and plain and name in names)
+            if not (ours and plain and name in known)
         )
         if others:
             raise OutputError(
