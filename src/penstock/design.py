@@ -100,7 +100,13 @@ class Design:
         Raises SourceError for a source that cannot be read or has another schema than the design, KernelError for a memory that the target's
         ports do not have, OptionError for an unknown backend or option.
         """
-        return self.compiled.run(data, backend, memory=memory, **options)
+        if not isinstance(place := options.get("device"), str):
+            return self.compiled.run(data, backend, memory=memory, **options)
+        from penstock.devices import open_device
+
+        with open_device(place, register_map=self.registers) as device:
+            options["device"] = device
+            return self.compiled.run(data, backend, memory=memory, **options)
 
     def open(self, backend: str = "golden", **options: Any) -> base.Session:
         """Return a session, in which requests come, take steps and leave, and states stay where they are.

@@ -394,15 +394,12 @@ def _python(
 
 
 def _board(
-    design: Design, needed: int, memory: Mapping[str, Memory], *, device: Device | str | None = None
+    design: Design, needed: int, memory: Mapping[str, Memory], *, device: Device | None = None
 ) -> Machine:
-    from penstock.devices import open_device
     from penstock.host.device.machine import DeviceMachine
 
     if device is None:
         machine = DeviceMachine(design.device_in_simulation(needed), owned=True)
-    elif isinstance(device, str):
-        machine = DeviceMachine(open_device(device, register_map=design.registers), owned=True)
     else:
         machine = DeviceMachine(design.runs_on(device))
     try:
