@@ -13,6 +13,7 @@ from amaranth.hdl import (
     ResetSignal,
     Signal,
 )
+from amaranth.lib import io
 
 from ..models.target import Reserve
 
@@ -42,10 +43,12 @@ class Rgmii(Elaboratable):
 
     def elaborate(self, platform):
         m = Module()
-        pads = platform.request(self.resource, 0)
+        pads = platform.request(self.resource, 0, dir={"rx_clk": "-"})
+        m.submodules.rx_clk = pad = io.Buffer("i", pads.rx_clk)
         clock = Signal(name="clk_eth")
-        m.d.comb += [clock.eq(pads.rx_clk.i), ClockSignal("eth").eq(clock)]
-        platform.add_clock_constraint(clock, _HZ)
+        m.d.comb += [clock.eq(pad.i), ClockSignal("eth").eq(clock)]
+        # of the port: nets have other names behind synthesis, and nextpnr passes over a constraint of a net that there is not
+        platform.add_clock_constraint(pads.rx_clk.io, _HZ)
         m.d.comb += [pads.rst.o.eq(ResetSignal("sync")), pads.mdc.o.eq(0), pads.mdio.oe.eq(0)]
         low, high = Signal(5), Signal(5)
         for k, pin in enumerate([*pads.rx_data.i, pads.rx_ctrl.i]):

@@ -386,7 +386,7 @@ def test_a_board_on_ethernet() -> None:
     text = elaborate(
         design.hardware, board, setting=clock_setting(board, 50), station=station
     ).constraints
-    assert 'FREQUENCY NET "rgmii.clk_eth" 125000000.0 HZ;' in text and "uart" not in text
+    assert 'FREQUENCY PORT "eth_rgmii_0__rx_clk__io" 125000000.0 HZ;' in text and "uart" not in text
     assert 'LOCATE COMP "eth_rgmii_0__rx_clk__io" SITE "E11";' in text
     for more, message in (
         ("--board icebreaker", "icebreaker has no gigabit PHY"),

@@ -6,8 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from amaranth.hdl import ClockDomain, Module, Signal
+from amaranth.hdl import ClockDomain, IOPort, Module, Signal
 from amaranth.lib import wiring
+from amaranth.lib.io import SimulationPort
 from amaranth.lib.wiring import In, Out
 
 from penstock.boards.rgmii import Rgmii
@@ -43,18 +44,20 @@ class Pads:
     """A platform that has a PHY's pins."""
 
     def __init__(self, pins: Board) -> None:
-        names = ("rx_clk", "rx_data", "rx_ctrl", "tx_clk", "tx_data", "tx_ctrl")
+        names = ("rx_data", "rx_ctrl", "tx_clk", "tx_data", "tx_ctrl")
         both = {
             name: SimpleNamespace(i=getattr(pins, name), o=getattr(pins, name)) for name in names
         }
         none = SimpleNamespace(o=Signal(), oe=Signal())
+        both["rx_clk"] = port = SimulationPort("i", 1)
+        port.io = IOPort(1)  # what a platform's port has
         self.pads = SimpleNamespace(**both, rst=SimpleNamespace(o=Signal()), mdc=none, mdio=none)
 
-    def request(self, name: str, number: int) -> SimpleNamespace:
+    def request(self, name: str, number: int, dir: dict[str, str]) -> SimpleNamespace:
         return self.pads
 
-    def add_clock_constraint(self, clock: Signal, hertz: int) -> None:
-        assert hertz == 125_000_000
+    def add_clock_constraint(self, clock: IOPort, hertz: int) -> None:
+        assert clock is self.pads.rx_clk.io and hertz == 125_000_000
 
 
 class Board(wiring.Component):
@@ -69,7 +72,9 @@ class Board(wiring.Component):
         m = Module()
         m.domains.eth = ClockDomain("eth", reset_less=True)
         rgmii = Rgmii("eth_rgmii", 0)
-        m.submodules.rgmii = rgmii.elaborate(Pads(self))
+        pads = Pads(self)
+        m.submodules.rgmii = rgmii.elaborate(pads)
+        m.d.comb += pads.pads.rx_clk.i.eq(self.rx_clk)
         m.submodules.soc = soc = self.soc
         m.d.comb += [getattr(soc, pin).eq(getattr(rgmii, pin)) for pin in ("rxd", "rx_dv", "rx_er")]
         m.d.comb += [rgmii.txd.eq(soc.txd), rgmii.tx_en.eq(soc.tx_en)]
