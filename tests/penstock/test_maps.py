@@ -86,6 +86,10 @@ def test_plans_that_none_betters(tmp_path):
     for one in plans:
         for other in plans:
             assert one is other or any(a < b for a, b in zip(one, other, strict=True))
+    # a row is what that share compiles to
+    share, rate = next((row[0], float(row[5])) for row in rows)
+    alone = _run("model", kernel, "--share", int(share[:-1]) / 100, "--ops", 300).output
+    assert f"300, {rate:.2f}"[:-1] in alone
     assert "plans" not in _run("model", kernel, "--ops", 9).output.partition("resources")[2]
 
 

@@ -11,19 +11,19 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.omap.kernel import MapKernel
 from penstock.engines.base import Design, Engine, Given
 from penstock.errors import Conflict
-from penstock.models.memory import FixedLatency, Memory, parse_memory
+from penstock.models.memory import parse_memory
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.planner import NoPlan, fitting, largest
 from penstock.models.omap.resources import estimate
 from penstock.models.resources import AIM, MOST
-from penstock.targets import link_named, timing_of
+from penstock.targets import timing_of
 
 from .commands import COMMANDS
 from .design import MapDesign
 from .operations import check_options
 from .options import OPTIONS
-from .plans import plans, room, trip
+from .plans import link_of, own_link, plans, room
 
 if TYPE_CHECKING:
     import click
@@ -94,8 +94,7 @@ class MappingEngine(Engine):
         assert isinstance(kernel, MapKernel)
         kernel.check()
         timing = timing_of(given.memory, part)
-        latency = trip(part)
-        link = _link(given.link or given.option("link"), part)
+        link = link_of(given, part)
         _check_powers(given)
         tried = partial(plans, kernel, part, timing, given, link)
         most = room(part)
@@ -120,8 +119,7 @@ class MappingEngine(Engine):
         config = fitting(able, part, most, given.option("fill", AIM))
         if config is None:
             raise _too_large(kernel, able, part, most, largest(fits, kernel.capacity))
-        link = link or FixedLatency(latency, max(config.host_bus_bytes, part.bus_bytes))
-        return MapDesign(part, timing, kernel.name, config, link)
+        return MapDesign(part, timing, kernel.name, config, link or own_link(config, part))
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
         return MapDesign(
@@ -177,11 +175,3 @@ def _check_powers(given: Given) -> None:
                 Span.whole(f"--{name}"),
                 hint=f"write --{name} {near}, or leave it out: the planner chooses",
             )
-
-
-def _link(text: str | Memory | None, part: Target) -> Memory | None:
-    """Return the timing of the host's ports over a link. Raises KernelError (E604)."""
-    if not isinstance(text, str):
-        return text
-    link, hz = link_named(text, "--link"), part.clock_mhz * 1e6
-    return FixedLatency(max(round(link.latency * hz), 1), max(int(link.bytes_per_s / hz), 1))

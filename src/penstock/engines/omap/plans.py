@@ -19,10 +19,11 @@ from penstock.models.target import Target
 from penstock.outcome import Outcome
 from penstock.report.rows import Column, Grid
 from penstock.report.words import amount
+from penstock.targets import link_named
 
 from .design import MapDesign, Mapped, joined
 
-__all__ = ["front", "has_hbm", "plans", "room", "trip"]
+__all__ = ["front", "has_hbm", "link_of", "own_link", "plans", "room"]
 
 #: a page's way over PCIe and back, as the published system has it, in µs
 _ROUND_TRIP = 1.26
@@ -32,7 +33,21 @@ _PORT = 64
 _SHARES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
 
 
-def trip(part: Target) -> int:
+def link_of(given: Given, part: Target) -> Memory | None:
+    """Return the timing of the host's ports over the link that was given, None without one. Raises KernelError (E604)."""
+    text = given.link or given.option("link")
+    if not isinstance(text, str):
+        return text
+    link, hz = link_named(text, "--link"), part.clock_mhz * 1e6
+    return FixedLatency(max(round(link.latency * hz), 1), max(int(link.bytes_per_s / hz), 1))
+
+
+def own_link(config: OmapConfig, part: Target) -> Memory:
+    """Return the timing of the host's ports where no link was given: PCIe, as wide as they are."""
+    return FixedLatency(_trip(part), max(config.host_bus_bytes, part.bus_bytes))
+
+
+def _trip(part: Target) -> int:
     """Return the cycles of a page's way to the host and back."""
     return round(_ROUND_TRIP * part.clock_mhz)
 
@@ -66,7 +81,7 @@ def plans(
             load=given.option("load"),
             share=given.option("share"),
             window=given.option("window"),
-            trip=trip(part),
+            trip=_trip(part),
             rounds=given.option("rounds", 2),
             openers=cores,
             sealers=cores,
@@ -80,14 +95,14 @@ def front(outcome: Outcome) -> Grid:
     """Return the plans of a map that no other one betters in trusted bytes, host bytes and rate; rates are the cycle model's, of the operations of the run."""
     design, workload = outcome.design, outcome.workload
     assert isinstance(design, MapDesign) and isinstance(workload, Mapped)
-    made = []
-    for config in _of_shares(design, workload.given):
-        mapped = Mapped(
-            replace(design, plan=config), workload.name, workload.requests, workload.given
-        )
+    given, part, made = workload.given, design.target, []
+    link = link_of(given, part)
+    for config in _of_shares(design, given, link):
+        other = replace(design, plan=config, link=link or own_link(config, part))
+        mapped = Mapped(other, workload.name, workload.requests, given)
         cycles = mapped.model(design.memory).total
         if cycles is not None:
-            rate = mapped.count / cycles * design.target.clock_mhz
+            rate = mapped.count / cycles * part.clock_mhz
             made.append((config.hbm_bytes, config.bytes_per_operation, -rate, config))
     best = [one for one in made if not any(_betters(other[:3], one[:3]) for other in made)]
     rows = [
@@ -103,20 +118,21 @@ def front(outcome: Outcome) -> Grid:
     ]
     names = "in HBM", "trusted bytes", "an item", "host bytes an operation", "bytes of pages", "M/s"
     columns = tuple(Column(name, right=True) for name in names)
-    said = f"{len(best)} of {len(made)} plans, none of which another betters in all of trusted bytes, host bytes an operation and rate"
+    said = (
+        f"{len(best)} of {len(made)} plans, none of which another betters in all of trusted bytes, host bytes an operation and rate. "
+        f"Rates are the model's, of the {workload.count:,} operations of this run, start and end among them, with HBM of {design.memory}"
+    )
     return Grid(columns, tuple(rows), title="plans", caption=said)
 
 
-def _of_shares(design: MapDesign, given: Given) -> Iterable[OmapConfig]:
+def _of_shares(design: MapDesign, given: Given, link: Memory | None) -> Iterable[OmapConfig]:
     """Yield the plan of each share in HBM that the part holds."""
     part, most = design.target, min(room(design.target), given.option("hbm", inf))
     own: Mapping[str, Any] = {n: v for n, v in given.options.items() if n not in ("hbm", "load")}
     for share in _SHARES:
         asked = replace(given, options={**own, "share": share})
         try:
-            tried = plans(
-                design.plan, part, design.memory, asked, design.link, design.plan.capacity
-            )
+            tried = plans(design.plan, part, design.memory, asked, link, design.plan.capacity)
         except ValueError:
             continue
         if (found := fitting(tried, part, most, given.option("fill", AIM))) is not None:
