@@ -100,7 +100,8 @@ class Design:
         Raises SourceError for a source that cannot be read or has another schema than the design, KernelError for a memory that the target's
         ports do not have, OptionError for an unknown backend or option.
         """
-        if not isinstance(place := options.get("device"), str):
+        place = options.get("device")
+        if backend != "board" or not isinstance(place, str):
             return self.compiled.run(data, backend, memory=memory, **options)
         from penstock.devices import open_device
 

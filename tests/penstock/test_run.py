@@ -128,7 +128,7 @@ def test_what_is_carried_out_takes_its_own_options(
 
 
 def test_amaranths_simulator_writes_vcd_alone(small: ps.Design, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"writes waves as VCD, not into .*w\.fst$"):
+    with pytest.raises(ValueError, match=r"writes waves as VCD, not into .*w\.fst\n"):
         small.run(table(), "pysim", waves=str(tmp_path / "w.fst"))
     assert not (tmp_path / "w.fst").exists()
 
