@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import IO, BinaryIO
 
 from ...models.errors import Error, HardwareError
@@ -128,7 +129,11 @@ class DeviceProcess(Closing):
     def ask(self, frames: Sequence[bytes], seconds: float) -> bool:
         """Begin to carry; return whether the device answers within so many seconds. Raises MapStopped."""
         self._ask(frames)
-        return bool(self._answers.poll(1000 * seconds))
+        last = perf_counter() + seconds
+        # to sleep and to be woken would take longer than a device in C++
+        while not (there := self._answers.poll(0)) and perf_counter() < last:
+            pass
+        return bool(there)
 
     def told(self) -> list[bytes]:
         """Wait for what `ask` began. Raises MapStopped."""
