@@ -2,7 +2,7 @@
 
 from .device import Device, Report
 from .emulation import emulated, tapped
-from .errors import DeviceError, LinkError
+from .errors import DeviceError, LinkError, NotOver
 from .machine import DeviceMachine
 from .opening import serial_device, simulated_device
 from .transport import Transport
@@ -16,6 +16,7 @@ __all__ = [
     "DeviceError",
     "DeviceMachine",
     "LinkError",
+    "NotOver",
     "Report",
     "Transport",
     "Udp",

@@ -17,7 +17,7 @@ from ...models.link import Space
 from ...models.shell import IDENTITY, VERSION, Control, Interrupt, RegisterMap, Status
 from ...sim.machine import Closing
 from ...sim.native import MonitorState
-from .errors import DeviceError, LinkError
+from .errors import DeviceError, LinkError, NotOver
 from .transport import Connect, Pushing, Refused, Statistics, Transport
 
 __all__ = ["Device", "Report"]
@@ -215,12 +215,12 @@ class Device(Closing):
 
         Parameters: `limit`: seconds; `progress`: called at each look with the cycles so far.
 
-        Raises TimeoutError when the run is not over after `limit` seconds; it goes on, and `wait` may be called again.
+        Raises NotOver, a TimeoutError, when the run is not over after `limit` seconds; it goes on, and `wait` may be called again.
         """
         begin, pause = time.monotonic(), _FIRST_LOOK
         while not self.read_register("interrupt") & Interrupt.PENDING:
             if limit is not None and time.monotonic() - begin > limit:
-                raise TimeoutError(f"{self.path}: the run is not over after {limit:g} s")
+                raise NotOver(f"{self.path}: the run is not over after {limit:g} s")
             if progress is not None:
                 progress(self.read_register("cycles"))
             time.sleep(pause)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...models.errors import Error
 
-__all__ = ["DeviceError", "LinkError"]
+__all__ = ["DeviceError", "LinkError", "NotOver"]
 
 
 class DeviceError(Error):
@@ -18,3 +18,9 @@ class LinkError(DeviceError):
     """The device cannot be reached: no such port, it was taken away, or it does not answer."""
 
     hint = "is the board connected and switched on, is this its serial port, and does it run a Penstock design (`penstock program`)?"
+
+
+class NotOver(DeviceError, TimeoutError):
+    """A run is not over after as long as it was waited for. It goes on."""
+
+    hint = "wait again, with a longer limit, or stop the run"

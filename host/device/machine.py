@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...models.shell import Status
 from ...sim.machine import Closing, Ended, Feed, Progress, Transfer, Unsupported
 from .device import Device
-from .errors import DeviceError
+from .errors import DeviceError, NotOver
 from .feeding import fill
 
 __all__ = ["DeviceMachine"]
@@ -22,7 +22,7 @@ class DeviceMachine(Closing):
 
     A run that somebody left is stopped first. Memory is what the device has: reserving it changes
     nothing. Raises DeviceError for bytes outside of it, LinkError where the device cannot be
-    reached, TimeoutError where a run is not over after `limit` seconds.
+    reached, NotOver where a run is not over after `limit` seconds.
     """
 
     def __init__(self, device: Device, *, owned: bool = False) -> None:
@@ -76,7 +76,7 @@ class DeviceMachine(Closing):
             if not sent and self.device.read_register("status") & Status.IDLE:
                 return  # it has ended early, well or not
             if perf_counter() > ends:
-                raise TimeoutError(f"{self.device.path}: the run is not over after {limit} s")
+                raise NotOver(f"{self.device.path}: the run is not over after {limit} s")
 
     def trace(self, port: int) -> list[Transfer]:
         raise Unsupported("a device does not record its traffic; a simulation does")

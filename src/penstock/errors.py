@@ -8,6 +8,7 @@ import click
 
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
 from penstock.dsl.core.hints import closest
+from penstock.models.errors import Error
 
 __all__ = [
     "Conflict",
@@ -26,8 +27,10 @@ class RunWarning(UserWarning):
     """What a user should know of a design or a run that goes on."""
 
 
-class Conflict(click.UsageError):
+class Conflict(click.UsageError, Error):  # type: ignore[misc]  # click's message is final
     """Options that cannot go together; `hint` says which to leave out."""
+
+    code = "E902"
 
     def __init__(self, message: str, hint: str, context: click.Context | None = None) -> None:
         super().__init__(message, context or click.get_current_context(silent=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import time
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from penstock.devices import open_device
 from penstock.host.device import DeviceError, LinkError, serial_device
-from penstock.models.errors import HardwareError
+from penstock.models.errors import Error, HardwareError
 from penstock.models.link import Identity
 from penstock.models.shell import RegisterMap, Status
 from penstock.models.strider.errors import PageError
@@ -74,8 +75,11 @@ def test_a_run() -> None:
             registers.put(name, value)
         assert device.report().error == HardwareError(PageError.LINE_FLAGS, 4, 3)
         registers.put("interrupt", 0)
-        with pytest.raises(TimeoutError, match=r"not over after 0\.05 s"):
+        with pytest.raises(TimeoutError, match=r"not over after 0\.05 s") as caught:
             device.wait(0.05)
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert isinstance(again, Error) and isinstance(again, TimeoutError)
+        assert str(again) == again.message and again.code == "E831" and "wait again" in again.hint
 
 
 def test_a_thousand_transfers_on_a_bad_line() -> None:

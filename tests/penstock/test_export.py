@@ -42,7 +42,7 @@ def check_core(folder: Path, ip: str) -> None:
     for path in folder.glob("rtl/*.v"):
         text = path.read_text()
         assert re.findall(r"^module (\w+)", text, re.MULTILINE) == [path.stem] and "\\" not in text
-        assert path.stem == ip or path.stem.startswith(f"{ip}_")
+        assert path.stem == ip or path.stem.startswith(f"{ip}__")
     flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-c", "-o", f"{ip}.o"]
     compiled = ran("cc", *flags, f"sw/{ip}.c", folder=folder)
     assert not compiled.returncode, compiled.stderr
@@ -191,6 +191,11 @@ def test_names() -> None:
         "regfile",
         "stdint",
         "none",
+        "churn__core",
+        "churn_",
+        "churn_tb",
+        "churn_regs",
+        "_1",
     ):
         with pytest.raises(KernelError) as found:
             check_ip(name)

@@ -48,6 +48,13 @@ def test_one_base_of_all_errors(line: ps.kernel, tmp_path: Path) -> None:
         again = pickle.loads(pickle.dumps(problem))
         assert type(again) is type(problem) and str(again) == str(problem)
         assert (again.code, again.hint, again.spans) == (code, problem.hint, problem.spans)
+    declared = ps.compile(str(EXAMPLES / "contacts.py"), dims={})
+    with pytest.raises(ps.Error, match="from a vault, which a bench does not give") as caught:
+        declared.export(
+            tmp_path / "core", ip="contacts"
+        )  # a Conflict, which the command line has, too
+    assert (caught.value.code, caught.value.spans) == ("E902", ()) and caught.value.hint
+    assert str(pickle.loads(pickle.dumps(caught.value))) == caught.value.message
     with pytest.raises(ps.Error) as caught:
         ps.compile(load_kernel(EXAMPLES / "svm.py"), "small", TABLE, bind={"x": ["none"]})
     assert caught.value.spans[0].file.endswith("svm.py")

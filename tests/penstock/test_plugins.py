@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -59,6 +60,36 @@ POINTS = {
         "options": ("a_engine:Options", "another engine has an option dims"),
     },
 }  # fmt: skip
+FLOWS = """
+from pathlib import Path
+from penstock.export import Flow
+
+def flow(path, name):
+    return Flow(path, Path(__file__).with_name(name), "a list")
+
+right, absent = flow("{ip}.lst", "right"), flow("{ip}.lst2", "absent")
+above, ours, taken = (flow(path, "right") for path in ("../{ip}", "rtl/{ip}.lst", "{ip}.core"))
+names, syntax, fails = (flow(f"{{ip}}.{name}", name) for name in ("names", "syntax", "fails"))
+place, braces = flow(3, "right"), flow("{core}", "right")
+"""
+#: templates of these, and why each flow is left out
+TEMPLATES = {
+    "right": "{% for name in sources %}{{ name }} {{ range(2) | list }}{% endfor %}",
+    "names": "{{ ip }} {{ modules }} {{ files }}",
+    "syntax": "{% for name in sources %}",
+    "fails": "{{ design.colour }}",
+}
+WRONG = {
+    "above": "its file ../{ip} is none that an export has room for",
+    "absent": "FileNotFoundError: ",
+    "braces": "KeyError: 'core'",
+    "litex": "there is another export litex",
+    "names": "its template asks for files, modules, which there is not",
+    "ours": "its file rtl/{ip}.lst is none that an export has room for",
+    "place": "AttributeError: 'int' object has no attribute 'format'",
+    "syntax": "TemplateSyntaxError: ",
+    "taken": "another export writes {ip}.core",
+}
 #: distributions whose entry_points.txt cannot be read
 FILES = {
     "letters": (b"[console_scripts]\n\xff = os:sep\n", "UnicodeDecodeError: "),
@@ -171,3 +202,23 @@ print(*sorted(str(w.message) for w in seen), sep="\\n")
     assert engine.startswith("error[E620]: no engine compiles the tally kernel sums")
     assert f"there is no engine tally; {LEFT[0]}; {LEFT[1]}" in load
     assert warned == sorted(LEFT) and outputs.count(outputs[0]) == len(outputs)
+
+
+def test_exports(tmp_path: Path) -> None:
+    """What `penstock plugins` says of flows is what `--for` takes; a template that fails on use is named, too."""
+    (tmp_path / "a_flow.py").write_text(FLOWS)
+    for name, text in TEMPLATES.items():
+        (tmp_path / name).write_text(text)
+    points = {name: f"a_flow:{name}" for name in (*WRONG, "right", "fails") if name != "litex"}
+    record(tmp_path, "flows", {"exports": points | {"litex": "a_flow:right"}})
+    with commands({"PYTHONPATH": str(tmp_path)}) as run:
+        code, out, _ = run("plugins", "--json")
+        found = {one["name"]: one["why"] for one in json.loads(out) if one["kind"] == "export"}
+        words = ("export", LOGISTIC, "--dim", "d=2", "--out", str(tmp_path / "o"), "--ip", "core")
+        failed, _, said = run(*words, "--for", "fails")
+        unknown, _, left = run(*words, "--for", "names")
+    assert code == 0 and found.keys() == WRONG.keys() | {"right", "fails"}
+    assert found["right"] == found["fails"] == ""
+    assert all(found[name].startswith(why) for name, why in WRONG.items())
+    assert failed == 1 and "the template of fails: " in said and "has no attribute 'colour'" in said
+    assert unknown == 1 and WRONG["names"] in left and not (tmp_path / "o").exists()

@@ -57,8 +57,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Core:
-    """Modules by name, the used before their users; `name`: of the last one, the engine in its shell;
-    `ports`: of the wrapper around it; `lines`: places in the kernel that `src` of signals may name."""
+    """Modules by name; `name`: of the engine in its shell; `ports`: of the wrapper around it; `lines`: places in the kernel that `src` of signals may name."""
 
     name: str
     modules: Mapping[str, str]
@@ -87,9 +86,10 @@ def core_of(design: Design, ip: str, file: str) -> Core:
                 return line
         return _relative(source)
 
-    modules = to_modules(shell, library=library, names=names, place=place)
+    modules = list(to_modules(shell, library=library, names=names, place=place))
     texts = {module.called: module.text for module in modules}
-    return Core(f"{ip}_core", texts, ports, frozenset(lines.values()))
+    [name] = [module.called for module in modules if module.name == TOP]
+    return Core(name, texts, ports, frozenset(lines.values()))
 
 
 def _relative(source: str) -> str | None:

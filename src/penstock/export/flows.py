@@ -6,33 +6,62 @@ object is a `Flow`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources.abc import Traversable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from penstock.errors import not_one_of
+from penstock.errors import bad_value, not_one_of
 from penstock.models import plugins
 
-__all__ = ["PLAIN", "Flow", "flows", "rendered", "selected"]
+__all__ = ["NAMES", "PLAIN", "Flow", "flows", "rendered", "selected"]
 
 #: what is in every export: no flow's file
 PLAIN = "plain"
+_EVERY = frozenset("rtl regs sw tb waves constraints README.md filelist.f manifest.json".split())
+#: what templates see
+NAMES = frozenset(
+    """ip design core ports bench sources vectors class_name widths waves period_ns starts compared version core_version
+    registers engine counters errors flow""".split()
+)
 _TEMPLATES = Path(__file__).with_name("templates")
 
 
 @dataclass(frozen=True)
 class Flow:
     """One file for one build system. `path`: in the folder, with {ip} for the core's name; `template`: of Jinja, which sees
-    `ip`, `design`, `core`, `ports`, `bench`, `files`, `period_ns`, `version`; `title`: what it is, for help."""
+    `NAMES`; `title`: what it is, for help."""
 
     path: str
     template: Traversable
     title: str
 
     def render(self, context: dict[str, Any]) -> bytes:
-        return rendered(self.template, context)
+        """Return the file. Raises OptionError where the template fails."""
+        from jinja2 import TemplateError
+
+        try:
+            return rendered(self.template, context)
+        except TemplateError as problem:
+            raise bad_value("--for", f"the template of {context['flow']}: {problem}") from problem
+
+    def check(self, others: Iterable[Flow]) -> None:
+        """Raise Unusable, or whatever stands in the way, where no export could have this file beside those of `others`."""
+        from jinja2.meta import find_undeclared_variables
+
+        path = PurePosixPath(self.path.format(ip="ip"))
+        if path.is_absolute() or ".." in path.parts or not path.parts or path.parts[0] in _EVERY:
+            raise plugins.Unusable(f"its file {self.path} is none that an export has room for")
+        if self.path in (other.path for other in others):
+            raise plugins.Unusable(f"another export writes {self.path}")
+        environment = _environment()
+        seen = find_undeclared_variables(environment.parse(self.template.read_text()))
+        if unknown := sorted(seen - NAMES - set(environment.globals)):
+            raise plugins.Unusable(
+                f"its template asks for {', '.join(unknown)}, which there is not"
+            )
 
 
 _OWN = {
@@ -52,6 +81,7 @@ def flows() -> dict[str, Flow]:
             raise plugins.Unusable("it is no penstock.export.Flow")
         if point.name in found or point.name == PLAIN:
             raise plugins.Unusable(f"there is another export {point.name}")
+        offer.check(found.values())
         found[point.name] = offer
 
     plugins.load("penstock.exports", "export", accept)

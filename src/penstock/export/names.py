@@ -22,7 +22,9 @@ stdlib tgmath time wchar wctype"""
 _KEPT = frozenset(f"{_RDL} {_HEADERS} {' '.join(_OURS)} {' '.join(kwlist).lower()}".split())
 #: names in the module for LiteX that those of classes could be
 _IMPORTED = ("ClockSignal", "EventManager", "EventSourceLevel", "Instance", "Path", "ResetSignal")
-_IP = re.compile(r"[a-z][a-z0-9_]{0,30}")
+#: what ends names that are made of a core's: another core of such a name would have files or names of C that are this one's
+_ENDS = ("_error", "_reg", "_regs", "_tb")
+_IP = re.compile(r"(?=.{1,31}$)[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 def check_ip(name: str, flag: str = "--ip") -> str:
@@ -31,12 +33,17 @@ def check_ip(name: str, flag: str = "--ip") -> str:
     from penstock.hdl.verilog.names import KEYWORDS
 
     if not _IP.fullmatch(name):
-        reason = "is not a lower-case letter and up to 30 more of a to z, 0 to 9 and _"
+        reason = "is not a lower-case letter and up to 30 more of a to z, 0 to 9 and single _ between them"
     elif name in KEYWORDS or name in _KEPT:
         reason = "is a word that Verilog, C, SystemRDL, Python or Penstock keeps for itself"
+    elif name.endswith(_ENDS):
+        reason = f"ends as what is made of the core {name.rpartition('_')[0]}"
     if reason:
-        found = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_0123456789")[:26] or "core"
-        hint = f"as in --ip {found + '_ip' if found in KEYWORDS or found in _KEPT else found}"
+        found = (
+            re.sub(r"[^a-z0-9]+", "_", name.lower()).lstrip("_0123456789")[:26].strip("_") or "core"
+        )
+        kept = found in KEYWORDS or found in _KEPT or found.endswith(_ENDS)
+        hint = f"as in --ip {found + '_ip' if kept else found}"
         raise error("E832", f"{name!r} {reason}", Span.whole(flag), hint=hint)
     return name
 
@@ -48,19 +55,20 @@ def class_name(ip: str) -> str:
 
 
 def module_names(ip: str, modules: Iterable[str], top: str) -> Mapping[str, str]:
-    """Return what each module is called in the export: `ip`_core the one named `top`, and `ip`_<part> the
-    others, each another name than all others and than those of wrapper and bench."""
+    """Return what each module is called in the export: `ip`__core the one named `top`, and `ip`__<part> the
+    others, each another name than all others. No name of a core has two underscores side by side or one at its
+    end, so that what is before the first two is the core's, and none of another core has a module of this name."""
     from penstock.hdl.verilog.names import plain
 
-    taken = {ip, f"{ip}_core", f"{ip}_tb"}
-    names = {top: f"{ip}_core"}
+    names = {top: f"{ip}__core"}
+    taken = set(names.values())
     for module in modules:
         if module in names:
             continue
         part = plain(module.removeprefix(f"{top}.").removeprefix(f"{top}_"))
-        name, number = f"{ip}_{part}", 2
+        name, number = f"{ip}__{part}", 2
         while name in taken:
-            name, number = f"{ip}_{part}_{number}", number + 1
+            name, number = f"{ip}__{part}_{number}", number + 1
         taken.add(name)
         names[module] = name
     return names
