@@ -16,7 +16,6 @@ __all__ = [
     "DatagramReceiver",
     "DatagramSender",
     "crc_after",
-    "crc_after_word",
 ]
 
 #: bytes of which one is the last of its datagram
@@ -28,24 +27,16 @@ WORDS = data.StructLayout({"data": 8 * WORD, "size": 2, "last": 1})
 HEAD, _KIND = 20, 8
 
 
-def crc_after(crc, byte):
-    """The CRC's register after one more byte."""
-    for bit in range(8):
-        mask = Mux(crc[0] ^ byte[bit], Const(CRC_POLYNOMIAL, 32), Const(0, 32))
-        crc = crc[1:] ^ mask
-    return crc
-
-
-def crc_after_word(crc, word):
-    """The CRC's register after four more bytes: each bit as the sum of those that it depends on."""
-    mixed, columns = crc ^ word, []
-    for bit in range(32):
+def crc_after(crc, came):
+    """The CRC's register after more bits, 32 at most: each of its bits as the sum of those that it depends on."""
+    mixed, columns = crc[: len(came)] ^ came, []
+    for bit in range(len(came)):
         state = 1 << bit
-        for _ in range(32):
+        for _ in came:
             state = state >> 1 ^ (CRC_POLYNOMIAL if state & 1 else 0)
         columns.append(state)
-    rows = ([mixed[b] for b in range(32) if columns[b] >> out & 1] for out in range(32))
-    return Cat(Cat(row).xor() for row in rows)
+    rows = ([mixed[b] for b, column in enumerate(columns) if column >> k & 1] for k in range(32))
+    return Cat(Cat(row, crc[k + len(came) : k + len(came) + 1]).xor() for k, row in enumerate(rows))
 
 
 class DatagramReceiver(wiring.Component):
@@ -129,7 +120,7 @@ class DatagramReceiver(wiring.Component):
             with m.If(self.i.p.last):
                 m.d.sync += [tail.eq(self.i.p.data), left.eq(self.i.p.size + 1)]
             with m.Elif(count >= self.peer):
-                m.d.sync += crc.eq(crc_after_word(crc, self.i.p.data))
+                m.d.sync += crc.eq(crc_after(crc, self.i.p.data))
             with m.If(count < most):  # no request is as long
                 m.d.sync += count.eq(count + Mux(self.i.p.last, self.i.p.size + 1, WORD))
             with m.If(count == self.peer + _KIND):

@@ -79,22 +79,19 @@ class FrameReceiver(wiring.Component):
     def _take(self, m):
         put, lane = Signal.like(self.kept), Signal(range(WORD))
         late = Signal(8 * (FCS + 1))  # what may be the FCS, and the byte before
-        count = Signal(range(LONGEST_FRAME + 2))
-        crc, bad = Signal(32), Signal()
-        right, long = Signal(), Signal()
+        count = Signal(range(LONGEST_FRAME + 1))  # what it comes to stays in flags
+        past, enough, over = Signal(), Signal(), Signal()
+        crc, bad, right = Signal(32), Signal(), Signal()
         full = self._room(m, put)
         m.d.comb += [
             self.write.addr.eq(put),
             self.write.data.eq(Cat(late[:8], ~self.rx_dv).replicate(WORD)),
         ]
-        m.d.eth += [
-            right.eq(crc == CRC_RESIDUE),
-            long.eq((count >= SHORTEST) & (count <= LONGEST_FRAME)),
-        ]
+        m.d.eth += right.eq(crc == CRC_RESIDUE)
         with m.FSM(name="receive", domain="eth"):
             with m.State("REST"):
                 m.d.eth += [crc.eq(0xFFFF_FFFF), count.eq(0), bad.eq(0), put.eq(self.kept)]
-                m.d.eth += lane.eq(SHIFT)
+                m.d.eth += [lane.eq(SHIFT), past.eq(0), enough.eq(0), over.eq(0)]
                 with m.If(self.rx_dv & (self.rxd == START)):
                     m.next = "BODY"
                 with m.Elif(self.rx_dv & (self.rxd != PREAMBLE)):
@@ -109,16 +106,18 @@ class FrameReceiver(wiring.Component):
                         crc.eq(crc_after(crc, self.rxd)),
                         late.eq(Cat(late[8:], self.rxd)),
                         bad.eq(bad | self.rx_er | full),
+                        count.eq(count + 1),
+                        past.eq(past | (count == FCS)),
+                        enough.eq(enough | (count == SHORTEST - 1)),
+                        over.eq(over | (count == LONGEST_FRAME)),
                     ]
-                    with m.If((count > FCS) & ~bad & ~full):
+                    with m.If(past & ~bad & ~full):
                         m.d.eth += Cat(lane, put).eq(Cat(lane, put) + 1)
-                    with m.If(count != LONGEST_FRAME + 1):
-                        m.d.eth += count.eq(count + 1)
                 with m.Else():
                     m.d.eth += put.eq(put + 1)  # frames begin with a word
                     m.next = "END"
             with m.State("END"):
-                with m.If(right & long & ~bad & ~full):
+                with m.If(right & enough & ~over & ~bad & ~full):
                     m.d.eth += [self.kept.eq(put), self.told.eq(~self.told)]
                 m.next = "REST"
 
@@ -151,7 +150,7 @@ class FrameReceiver(wiring.Component):
 class FrameSender(wiring.Component):
     """A frame that was written into a buffer, to the PHY: with preamble, padding, FCS and gap.
 
-    Its first byte of preamble is there five cycles behind `go`, were both domains one.
+    Its first byte of preamble is there six cycles behind `go`, were both domains one.
 
     Members
     -------
@@ -197,25 +196,24 @@ class FrameSender(wiring.Component):
         return m
 
     def _send(self, m):
+        """Which byte is next, and of what: what knows that is a cycle before the CRC."""
         place, fetched = Signal(SIZE), Signal(8)  # the memory's data is late in its cycle
         count, left, filled = Signal(4), Signal(SIZE), Signal(SIZE)
-        crc, byte = Signal(32), Signal(8)
-        m.d.comb += [
-            self.read.addr.eq(place),
-            self.read.en.eq(1),
-            byte.eq(Mux(filled == 0, 0, fetched)),
-        ]
-        m.d.eth += [fetched.eq(self.read.data), self.tx_en.eq(0), self.txd.eq(0)]
+        last, empty = Signal(), Signal()  # what `left` and `filled` come to, from registers
+        byte, body, check, sends = Signal(8), Signal(), Signal(), Signal()
+        m.d.comb += [self.read.addr.eq(place), self.read.en.eq(1)]
+        m.d.eth += [fetched.eq(self.read.data), sends.eq(0), byte.eq(0), body.eq(0), check.eq(0)]
         with m.FSM(name="send", domain="eth"):
             with m.State("REST"):
-                m.d.eth += [place.eq(0), count.eq(7), crc.eq(0xFFFF_FFFF), filled.eq(self.length)]
+                m.d.eth += [place.eq(0), count.eq(7), filled.eq(self.length)]
+                m.d.eth += [last.eq(0), empty.eq(0)]
                 m.d.eth += left.eq(Mux(self.length < SHORTEST - FCS, SHORTEST - FCS, self.length))
                 with m.If(self.seen != self.ended):
                     m.next = "PREAMBLE"
             with m.State("PREAMBLE"):
                 m.d.eth += [
-                    self.tx_en.eq(1),
-                    self.txd.eq(Mux(count == 0, START, PREAMBLE)),
+                    sends.eq(1),
+                    byte.eq(Mux(count == 0, START, PREAMBLE)),
                     count.eq(count - 1),
                     place.eq(place + (count < 2)),
                 ]
@@ -223,24 +221,21 @@ class FrameSender(wiring.Component):
                     m.next = "BODY"
             with m.State("BODY"):
                 m.d.eth += [
-                    self.tx_en.eq(1),
-                    self.txd.eq(byte),
-                    crc.eq(crc_after(crc, byte)),
+                    sends.eq(1),
+                    body.eq(1),
+                    byte.eq(Mux(empty, 0, fetched)),
                     place.eq(place + 1),
                     left.eq(left - 1),
-                    filled.eq(filled - (filled != 0)),
+                    filled.eq(filled - 1),
+                    last.eq(left == 2),
+                    empty.eq(empty | (filled == 1)),
                     count.eq(FCS - 1),
                 ]
-                with m.If(left == 1):
+                with m.If(last):
                     m.d.eth += self.ended.eq(self.seen)
                     m.next = "FCS"
             with m.State("FCS"):
-                m.d.eth += [
-                    self.tx_en.eq(1),
-                    self.txd.eq(~crc[:8]),
-                    crc.eq(Cat(crc[8:], Const(0, 8))),
-                    count.eq(count - 1),
-                ]
+                m.d.eth += [sends.eq(1), check.eq(1), count.eq(count - 1)]
                 with m.If(count == 0):
                     m.d.eth += count.eq(GAP - 1)
                     m.next = "GAP"
@@ -248,3 +243,9 @@ class FrameSender(wiring.Component):
                 m.d.eth += count.eq(count - 1)
                 with m.If(count == 1):  # and one at rest
                     m.next = "REST"
+        crc = Signal(32)
+        with m.If(body | check):  # its own bits in place of a byte's move it on
+            m.d.eth += crc.eq(crc_after(crc, Mux(body, byte, crc[:8])))
+        with m.Else():
+            m.d.eth += crc.eq(0xFFFF_FFFF)
+        m.d.eth += [self.tx_en.eq(sends), self.txd.eq(Mux(check, ~crc[:8], byte))]

@@ -301,6 +301,6 @@ class Clocked:
         assert isinstance(frame, bytes)
         start = max(last + _LEAVES, self._quiet)
         wire = on_wire(frame)
-        self.sent.append((start + 1, wire))
+        self.sent.append((start + 2, wire))
         body = len(wire) - 8 - FCS
         self._rests, self._quiet = start + _EMPTIES + body, start + _FOLLOWS + body
