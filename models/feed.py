@@ -156,7 +156,8 @@ class Decoded:
 @dataclass(frozen=True)
 class Seconds:
     """Where the time of a run goes. Streams: the seconds in which each of them works, None where there
-    is none; `total`: from the start to the result. The engine's are exact, the rest are estimates."""
+    is none; `total`: from the start to the result; `waits`: of the engine's, those in which it waits for the link. The engine's are exact, the rest are
+    estimates."""
 
     engine: Fraction
     total: Fraction
@@ -166,6 +167,7 @@ class Seconds:
     host: Fraction | None = None
     link: Fraction | None = None
     results: Fraction | None = None
+    waits: Fraction = Fraction(0)
 
     @property
     def streams(self) -> dict[str, Fraction]:
@@ -176,7 +178,7 @@ class Seconds:
     @property
     def binds(self) -> str:
         """The stream that works longest."""
-        streams = self.streams
+        streams = {**self.streams, "engine": self.engine - self.waits}
         return max(streams, key=lambda name: streams[name])
 
     def to_json(self) -> dict[str, float | str]:

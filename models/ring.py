@@ -92,7 +92,7 @@ class Line:
 
     It begins with a page `way` cycles after its slot is free, with the first one in cycle `begins`. Pages come in cycles that are `phase` modulo
     `turn`, so that the lines of several ports do not raise their registers at once. `total`: pages over all epochs. `times`: when those came that were asked
-    for. As a host keeps no such time, cycles of a line are an estimate of a board's; a simulation keeps it (`sim.machine.Feed`).
+    for; `waited`: cycles in which the engine had read all that had come, of the pages that it has read. As a host keeps no such time, cycles of a line are an estimate of a board's; a simulation keeps it (`sim.machine.Feed`).
     """
 
     slots: int
@@ -103,6 +103,8 @@ class Line:
     turn: int = 4
     begins: int = 0
     times: list[int] = field(default_factory=list, init=False)
+    waited: int = field(default=0, init=False)
+    _read: int = field(default=0, init=False)
     _free: dict[int, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -119,4 +121,6 @@ class Line:
         return self.times[page]
 
     def done(self, page: int, cycle: int) -> None:
+        self.waited += max(0, self.ready(page) - self._read)
+        self._read = cycle
         self._free[page] = cycle + self.way

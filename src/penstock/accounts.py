@@ -118,6 +118,7 @@ def account(
     disk: Link | None = None,
     beside: Sequence[Measured] = (),
     worth: float = WORTH,
+    waits: int = 0,
 ) -> Account:
     """Return what a run of so many cycles costs.
 
@@ -125,7 +126,7 @@ def account(
     ----------
     memory: behind the engine's ports; `commands`: of it, in this run (`Run.commands`).
     disk: None where the table is warm.
-    beside: what `host.peers.measure` found.
+    beside: what `host.peers.measure` found; `waits`: cycles of the run in which the engine waits for pages that the link brings.
     """
     link = machine.link if moved.over_link else None  # else the run's own ports carry everything
     seconds = run_seconds(
@@ -139,7 +140,8 @@ def account(
         evidence=machine.clock_evidence,
     )
     if link is not None and moved.streamed:  # the engine's cycles have its time in them
-        seconds = replace(seconds, link=(seconds.link or 0) + link.seconds(moved.streamed))
+        carried = (seconds.link or 0) + link.seconds(moved.streamed)
+        seconds = replace(seconds, link=carried, waits=waits * seconds.engine / max(cycles, 1))
     total = float(seconds.total)
     dram = memory.timing if isinstance(memory, Dram) else None
     all_commands = Counter(commands)

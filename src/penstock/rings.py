@@ -12,12 +12,15 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.models.ring import Line, Ring
+from penstock.models.ring import Arrivals, Line, Ring
 from penstock.models.target import Target
 from penstock.sim.machine import Feed, Metered
 from penstock.targets import link_of
 
-__all__ = ["bring", "lines"]
+__all__ = ["WAITS", "bring", "lines", "waited"]
+
+#: the counter of cycles in which an engine waits for pages
+WAITS = "waits_for_pages"
 
 #: cycles that a host's write of a register takes, at most, and the fewest in which a page comes
 _TURN, _LEAST = 4, 8
@@ -50,6 +53,12 @@ def lines(
         Line(slots, len(range(q, pages, ports)) * epochs, phase=_TURN * q, **times)
         for q in range(ports)
     ]
+
+
+def waited(coming: Sequence[Arrivals]) -> dict[str, int]:
+    """Return the counter `WAITS` of a run that is over: of the port that waited longest for pages on their line; {} where none come so."""
+    found = [line.waited for line in coming if isinstance(line, Line)]
+    return {WAITS: max(found)} if found else {}
 
 
 def bring(

@@ -79,6 +79,7 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
     """Put on record, and print, what the run on record costs; `rest`: the values of `COSTS`."""
     from penstock.accounts import Moved, account, decoded, machine_of
     from penstock.report.rows import Row
+    from penstock.rings import WAITS
 
     outcome = job.state.record
     design, workload, model = outcome.design, outcome.workload, outcome.model
@@ -99,6 +100,7 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
         model.commands,
         disk=None if rest["disk"] is None else link_named(rest["disk"], "--disk"),
         beside=measured,
+        waits=model.counters.get(WAITS, 0),
         **worth,
     )
     outcome.account = found
@@ -146,7 +148,8 @@ def _facts(found: Account, machine: Machine, uncounted: str) -> Facts:
         if uncounted:
             what = f" without {uncounted}, at {clock}"
         else:
-            what = (", as pages come, estimated, at " if found.streamed else ", exact at ") + clock
+            waits = f", as pages come (it waits {seconds_text(float(found.seconds.waits))})"
+            what = (f"{waits}, estimated, at " if found.streamed else ", exact at ") + clock
         rows.append(
             Row(name, seconds_text(float(value)) + (what if name == "engine" else ", estimated"))
         )

@@ -39,7 +39,7 @@ from penstock.models.ring import Line
 from penstock.models.rows.unit import RowUnitConfig
 from penstock.models.strider.costs import Costs
 from penstock.models.strider.judge import RowCounts
-from penstock.rings import bring, lines
+from penstock.rings import bring, lines, waited
 from penstock.sim.machine import PAGE, Metered, round_up
 from penstock.tables import RowError, learning_error, table_failure
 
@@ -143,6 +143,7 @@ def _cycles(
     if tuples is not None and plan.schedule.by_row:
         late = waits(plan, tuples)
         late = late.alike(-(-drawn_for // plan.merge_count)) if drawn_for else late
+    coming = _lines(design, pages)
     taken = model_cycles(
         plan,
         costs,
@@ -152,7 +153,7 @@ def _cycles(
         page_addresses=places.pages,
         rows=by_rows,
         waits=late,
-        arrivals=_lines(design, pages),
+        arrivals=coming,
     )
     counters = {
         "tuples": taken.tuples,
@@ -162,6 +163,7 @@ def _cycles(
         "boot": taken.boot,
         "trained": taken.trained,
         "striders": strider_cycles(plan, costs) * epochs,
+        **waited(coming),
     }
     if by_rows is not None and taken.rows is not None:
         counters |= row_counters(taken.rows, by_rows.asked, memory)

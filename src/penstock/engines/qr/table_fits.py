@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -35,7 +36,7 @@ from penstock.models.strider.costs import Costs, analyse
 from penstock.models.strider.judge import RowCounts
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
-from penstock.rings import bring, lines
+from penstock.rings import bring, lines, waited
 from penstock.sim.machine import Feed, Metered
 from penstock.tables import RowError, learning_error, table_failure
 
@@ -140,6 +141,7 @@ class _Fits(Workload):
         memory: Memory,
     ) -> Cycles:
         plan, where, runs = self.plan, RowPages(costs), list[Cycles]()
+        idle = Counter[str]()
         answers, pages = places(plan).answers, places(plan).pages
         written = plan.answer_words * plan.bus_bytes
 
@@ -147,8 +149,10 @@ class _Fits(Workload):
             segments = [self._segment(where, span, pages) for span in (step.come, step.go)]
             totals, answer = answers[len(runs) % 2], answers[(len(runs) + 1) % 2]
             alone = [segment for segment, _ in segments]
-            coming = next(iter(self._coming(sum(segment.pages for segment in alone))), None)
-            taken = run(plan, segments, memory, totals=totals, answer=answer, arrivals=coming)
+            coming = self._coming(sum(segment.pages for segment in alone))
+            come = next(iter(coming), None)
+            taken = run(plan, segments, memory, totals=totals, answer=answer, arrivals=come)
+            idle.update(waited(coming))
             least, machine = (
                 bound(plan, alone, memory),
                 machine_bound(plan, self.part, alone, memory),
@@ -159,7 +163,7 @@ class _Fits(Workload):
 
         self._play(rows, steps, fit)
         first, recentred = runs[0].total or 0, len(runs) - counters["jobs"]
-        return in_all(runs, {**counters, "training_cycles": first, "recentred": recentred})
+        return in_all(runs, {**counters, **idle, "training_cycles": first, "recentred": recentred})
 
 
 class AssumedFits(AssumedRows, _Fits):
