@@ -1,6 +1,7 @@
 """One driver for boards and for the same devices in simulation."""
 
 from .device import Device, Report
+from .driver import Driver
 from .emulation import emulated, tapped
 from .errors import DeviceError, LinkError, NotOver
 from .machine import DeviceMachine
@@ -15,6 +16,7 @@ __all__ = [
     "Device",
     "DeviceError",
     "DeviceMachine",
+    "Driver",
     "LinkError",
     "NotOver",
     "Report",

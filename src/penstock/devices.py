@@ -15,6 +15,7 @@ from penstock.host.device import (
     BAUD,
     Device,
     DeviceError,
+    Driver,
     Transport,
     Udp,
     Xdma,
@@ -60,7 +61,7 @@ def open_device(
 
     Parameters: `url`: `serial:PATH` for a board on a serial port, `udp:HOST[:PORT]` for one on a
     network (port 5004), `xdma:/dev/xdma0` for one behind PCIe, by AMD's driver, `sim:DIR` for the design in DIR as a device in simulation, with
-    `?link=udp` behind a socket; `design`: folder of the design that the board runs, for its register
+    `?link=udp` behind a socket, with `?link=xdma` behind the files of AMD's driver; `design`: folder of the design that the board runs, for its register
     map; without it the common block is known; `register_map`: the same, at hand: a device that runs
     another design is refused; `baud`: of a board, `host.device.BAUD` unless the design's folder
     says otherwise; `timeout`: seconds of silence after which the device is given up: 2, and 30 in
@@ -95,6 +96,8 @@ def open_device(
         if kind == "xdma":  # which does not say so itself
             opener = partial(Xdma, memory_bytes=board.get("memory_bytes"))
         return Device(place, lambda at: opener(at, timeout), register_map=register_map)
+    if link == "xdma":
+        return _behind_files(described, board, memory_bytes, timeout)
     source = generated(described, board, link, memory_bytes)
     if link == "uart":
         return simulated_device(source, described.registers, timeout=timeout)
@@ -133,10 +136,35 @@ def _simulated(place: str) -> tuple[str, str]:
     folder, mark, query = place.partition("?")
     if not mark:
         return folder, "uart"
-    if query not in ("link=uart", "link=udp"):
+    if query not in ("link=uart", "link=udp", "link=xdma"):
         message = f"a simulated device has no {query!r}"
-        raise DeviceError(message, "sim:DIR?link=uart or sim:DIR?link=udp")
+        raise DeviceError(message, "sim:DIR?link=uart, sim:DIR?link=udp or sim:DIR?link=xdma")
     return folder, query.removeprefix("link=")
+
+
+def _behind_files(
+    described: Design, board: dict[str, Any], memory_bytes: int | None, timeout: float | None
+) -> Device:
+    """Return a design's engine in simulation behind the files of AMD's driver. Raises as `open_device`."""
+    size = _memory_of(board, memory_bytes)
+    silence = 30.0 if timeout is None else timeout
+    with ExitStack() as resources:
+        machine = resources.enter_context(described.machine("rtl", size))
+        files = Driver(machine.session, size)
+        return Device(
+            "/dev/xdma0",
+            lambda at: Xdma(at, silence, memory_bytes=size, files=files),
+            register_map=described.registers,
+            resources=resources.pop_all(),
+        )
+
+
+def _memory_of(board: dict[str, Any], memory_bytes: int | None) -> int:
+    """Return the bytes of memory of a device in simulation. Raises DeviceError."""
+    size = board.get("memory_bytes", 1 << 18) if memory_bytes is None else memory_bytes
+    if not isinstance(size, int) or size < 4096 or size % 4096:
+        raise DeviceError(f"a device has a multiple of 4096 bytes of memory, not {size!r}")
+    return size
 
 
 def generated(
@@ -153,11 +181,9 @@ def generated(
     from penstock.sim import frames
 
     engine, library = described.hardware()
-    size = board.get("memory_bytes", 1 << 18) if memory_bytes is None else memory_bytes
-    if not isinstance(size, int) or size < 4096 or size % 4096:
-        raise DeviceError(f"a device has a multiple of 4096 bytes of memory, not {size!r}")
     # single-port RAM has a timing of its own
     single = memory_bytes is None and board.get("memory") == "SPRAM"
+    size = _memory_of(board, memory_bytes)
     sizes: dict[str, Any] = {"memory_bytes": size, "memory": "SPRAM" if single else "block RAM"}
     if address is not None:
         station = addressed(described.registers.design, address)

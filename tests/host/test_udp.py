@@ -149,7 +149,7 @@ def test_closing_under_a_transfer() -> None:
         *(("usb:1", "a serial port or an address"), ("udp:", "a serial port or an address")),
         *(("udp:host:0", "without a port it is 5004"), ("udp:a b", "udp:HOST or udp:HOST:PORT")),
         *(("udp:host:99999", "udp:HOST:PORT"), ("udp:http://x", "udp:HOST")),
-        ("sim:out?link=xdma", "sim:DIR?link=uart or sim:DIR?link=udp"),
+        ("sim:out?link=pcie", "sim:DIR?link=udp or sim:DIR?link=xdma"),
     ],
 )
 def test_addresses_that_are_none(address: str, hint: str) -> None:

@@ -15,7 +15,7 @@ from penstock.cli import run
 from penstock.host.device import Device, DeviceError, LinkError, Xdma
 from penstock.models.memory import FixedLatency
 from penstock.sim.native import Session, build
-from testbench.xdma import Driver
+from testbench.xdma import Troubled
 
 KERNEL = """kernel small(x: input[2], y: output, w: model[2], rate: meta = 0.1)
   w    <- w - rate * merge((sum(w * x) - y) * x, 4)
@@ -36,20 +36,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def driver(folder: Path) -> Iterator[Driver]:
+def driver(folder: Path) -> Iterator[Troubled]:
     design = ps.load(folder).compiled
     text = (folder / "penstock.v").read_text()
     made = build(text, ports=design.bus_ports, register_map=design.registers)
     with Session(made, FixedLatency(20, 32)) as session:
-        yield Driver(session, SIZE)
+        yield Troubled(session, SIZE)
 
 
-def opened(driver: Driver, design: Any) -> Device:
+def opened(driver: Troubled, design: Any) -> Device:
     connect = lambda at: Xdma(at, 2.0, files=driver)
     return Device("/dev/xdma0", connect, register_map=design.compiled.registers)
 
 
-def test_a_saved_project_runs_on_a_device(folder: Path, driver: Driver) -> None:
+def test_a_saved_project_runs_on_a_device(folder: Path, driver: Troubled) -> None:
     design, table = ps.load(folder), "random:rows=90"
     with opened(driver, design) as device:
         golden = design.run(table, "golden")
@@ -60,7 +60,7 @@ def test_a_saved_project_runs_on_a_device(folder: Path, driver: Driver) -> None:
     assert not driver.opened
 
 
-def test_what_the_driver_may_do(folder: Path, driver: Driver) -> None:
+def test_what_the_driver_may_do(folder: Path, driver: Troubled) -> None:
     design, content = ps.load(folder), np.random.default_rng(2).bytes(5000)
     with opened(driver, design) as device:
         device.write(77, content)
@@ -78,6 +78,20 @@ def test_what_the_driver_may_do(folder: Path, driver: Driver) -> None:
             device.write(0, b"more")
     with pytest.raises(LinkError, match="is closed"):
         device.read(0, 4)
+
+
+def test_a_device_in_simulation(folder: Path) -> None:
+    """Behind the driver's files, as an address says."""
+    design, table = ps.load(folder), "random:rows=90"
+    with ps.open(f"sim:{folder}?link=xdma") as device:
+        for _ in range(2):
+            found, golden = design.run(table, "board", device=device), design.run(table, "golden")
+            assert found.ok and found.result["w"].tolist() == golden.result["w"].tolist() != [0, 0]
+            assert found.cycles == design.run(table, "model").cycles
+        device.reopen()
+        assert device.read_register("design") == design.registers.design
+    with ps.open(f"sim:{folder}?link=xdma", memory_bytes=1 << 16) as device:
+        assert device.identity.memory_bytes == 1 << 16
 
 
 def test_addresses(folder: Path) -> None:
