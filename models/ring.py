@@ -92,7 +92,8 @@ class Line:
 
     It begins with a page `way` cycles after its slot is free, with the first one in cycle `begins`. Pages come in cycles that are `phase` modulo
     `turn`, so that the lines of several ports do not raise their registers at once. `total`: pages over all epochs. `times`: when those came that were asked
-    for; `waited`: cycles in which the engine had read all that had come, of the pages that it has read. As a host keeps no such time, cycles of a line are an estimate of a board's; a simulation keeps it (`sim.machine.Feed`).
+    for; `waited`: cycles in which the engine had read all that had come. As a host keeps no such time,
+    cycles of a line are an estimate of a board's; a simulation keeps it (`sim.machine.Feed`).
     """
 
     slots: int

@@ -3,7 +3,7 @@
 Source: IEEE 802.3, clauses 3 (frames, FCS) and 35 (GMII).
 """
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
@@ -200,7 +200,8 @@ class FrameSender(wiring.Component):
         place, fetched = Signal(SIZE), Signal(8)  # the memory's data is late in its cycle
         count, left, filled = Signal(4), Signal(SIZE), Signal(SIZE)
         last, empty = Signal(), Signal()  # what `left` and `filled` come to, from registers
-        byte, body, check, sends = Signal(8), Signal(), Signal(), Signal()
+        byte, sends = Signal(8), Signal()
+        body, check = Signal(), Signal()
         m.d.comb += [self.read.addr.eq(place), self.read.en.eq(1)]
         m.d.eth += [fetched.eq(self.read.data), sends.eq(0), byte.eq(0), body.eq(0), check.eq(0)]
         with m.FSM(name="send", domain="eth"):
@@ -243,9 +244,14 @@ class FrameSender(wiring.Component):
                 m.d.eth += count.eq(count - 1)
                 with m.If(count == 1):  # and one at rest
                     m.next = "REST"
+        m.d.eth += self.tx_en.eq(sends)
+        self._check(m, byte, body, check)
+
+    def _check(self, m, byte, body, check):
+        """The byte behind the one before; those of `body` are in the CRC, those of `check` are the CRC's."""
         crc = Signal(32)
         with m.If(body | check):  # its own bits in place of a byte's move it on
             m.d.eth += crc.eq(crc_after(crc, Mux(body, byte, crc[:8])))
         with m.Else():
             m.d.eth += crc.eq(0xFFFF_FFFF)
-        m.d.eth += [self.tx_en.eq(sends), self.txd.eq(Mux(check, ~crc[:8], byte))]
+        m.d.eth += self.txd.eq(Mux(check, ~crc[:8], byte))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import threading
 
@@ -19,12 +18,11 @@ _REST, _WORK = 500, 1 << 17
 
 
 class Driver:
-    """`xdma.Files` of the device /dev/xdma0, whose engine is that of a session. `size`: bytes of its memory, taken where they are written."""
+    """`xdma.Files` of the device /dev/xdma0, whose engine is that of a session. `size`: bytes of its memory."""
 
     def __init__(self, session: Session, size: int) -> None:
         self.session, self.busy = session, threading.Lock()
-        way = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE
-        self.memory = np.frombuffer(mmap.mmap(-1, size, way), dtype=np.uint8)
+        self.memory = np.zeros(size, dtype=np.uint8)
         session.map(0, self.memory)
         self.opened: dict[int, str] = {}
 

@@ -125,8 +125,7 @@ def account(
     Parameters
     ----------
     memory: behind the engine's ports; `commands`: of it, in this run (`Run.commands`).
-    disk: None where the table is warm.
-    beside: what `host.peers.measure` found; `waits`: cycles of the run in which the engine waits for pages that the link brings.
+    disk: None where the table is warm; `beside`: what `host.peers.measure` found; `waits`: cycles of the run without a page to read.
     """
     link = machine.link if moved.over_link else None  # else the run's own ports carry everything
     seconds = run_seconds(
@@ -142,13 +141,12 @@ def account(
     if link is not None and moved.streamed:  # the engine's cycles have its time in them
         carried = (seconds.link or 0) + link.seconds(moved.streamed)
         seconds = replace(seconds, link=carried, waits=waits * seconds.engine / max(cycles, 1))
-    total = float(seconds.total)
     dram = memory.timing if isinstance(memory, Dram) else None
     all_commands = Counter(commands)
     if dram is not None and link is not None:
         all_commands += Counter(loaded(dram, moved.over_link - moved.result_bytes))
     spent = energy(
-        total,
+        total := float(seconds.total),
         idle_w=machine.idle_w,
         max_w=machine.max_w,
         share=machine.share,

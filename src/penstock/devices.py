@@ -28,6 +28,8 @@ from penstock.models.shell import RegisterMap
 
 __all__ = ["generated", "open_device", "running", "transports"]
 
+#: most bytes of memory of a card in simulation, where nobody asks for more
+_SPARED = 1 << 28
 #: opens what an address says behind its scheme; with the seconds of silence to allow, None for what suits it
 Opener = Callable[[str, float | None], Transport]
 
@@ -66,7 +68,7 @@ def open_device(
     another design is refused; `baud`: of a board, `host.device.BAUD` unless the design's folder
     says otherwise; `timeout`: seconds of silence after which the device is given up: 2, and 30 in
     simulation, which may be slow; `memory_bytes`: of a device in simulation, a multiple of 4096 of
-    block RAM; without it what the design's folder says, or 256 KiB.
+    block RAM; without it what the design's folder says (a card: at most 256 MiB), or 256 KiB.
 
     Raises DeviceError (LinkError where nothing answers), FolderError (E806) where a folder holds no
     design, or another than was saved, and BuildError where the simulation cannot be built.
@@ -101,15 +103,7 @@ def open_device(
     source = generated(described, board, link, memory_bytes)
     if link == "uart":
         return simulated_device(source, described.registers, timeout=timeout)
-    silence = 30.0 if timeout is None else timeout
-    with ExitStack() as resources:
-        place = f"127.0.0.1:{resources.enter_context(emulated(source))}"
-        return Device(
-            place,
-            lambda at: Udp(at, silence),
-            register_map=described.registers,
-            resources=resources.pop_all(),
-        )
+    return _behind_a_socket(source, described.registers, timeout)
 
 
 def running(url: str, *, baud: int | None = None) -> int:
@@ -142,11 +136,22 @@ def _simulated(place: str) -> tuple[str, str]:
     return folder, query.removeprefix("link=")
 
 
+def _behind_a_socket(source: str, registers: RegisterMap, timeout: float | None) -> Device:
+    """Return a device in simulation behind a UDP socket on loopback, from its Verilog. Raises BuildError."""
+    silence = 30.0 if timeout is None else timeout
+    with ExitStack() as resources:
+        place = f"127.0.0.1:{resources.enter_context(emulated(source))}"
+        connect, held = lambda at: Udp(at, silence), resources.pop_all()
+        return Device(place, connect, register_map=registers, resources=held)
+
+
 def _behind_files(
     described: Design, board: dict[str, Any], memory_bytes: int | None, timeout: float | None
 ) -> Device:
     """Return a design's engine in simulation behind the files of AMD's driver. Raises as `open_device`."""
     size = _memory_of(board, memory_bytes)
+    if memory_bytes is None:  # a card has more than a host may spare
+        size = min(size, _SPARED)
     silence = 30.0 if timeout is None else timeout
     with ExitStack() as resources:
         machine = resources.enter_context(described.machine("rtl", size))
