@@ -149,12 +149,15 @@ def _behind_files(
     described: Design, board: dict[str, Any], memory_bytes: int | None, timeout: float | None
 ) -> Device:
     """Return a design's engine in simulation behind the files of AMD's driver. Raises as `open_device`."""
+    from penstock.sim.native import NativeMachine
+
     size = _memory_of(board, memory_bytes)
     if memory_bytes is None:  # a card has more than a host may spare
         size = min(size, _SPARED)
     silence = 30.0 if timeout is None else timeout
     with ExitStack() as resources:
         machine = resources.enter_context(described.machine("rtl", size))
+        assert isinstance(machine, NativeMachine)
         files = Driver(machine.session, size)
         return Device(
             "/dev/xdma0",
