@@ -149,7 +149,7 @@ def _behind_files(
     described: Design, board: dict[str, Any], memory_bytes: int | None, timeout: float | None
 ) -> Device:
     """Return a design's engine in simulation behind the files of AMD's driver. Raises as `open_device`."""
-    from penstock.sim.native import NativeMachine
+    from penstock.sim.native.machine import NativeMachine
 
     size = _memory_of(board, memory_bytes)
     if memory_bytes is None:  # a card has more than a host may spare
