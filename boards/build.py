@@ -37,12 +37,14 @@ class Misdescribed(Exception):
 
 
 class Slow(Exception):
-    """No seed met the clock: `clock_mhz` was asked for, `fmax_mhz` is the best, along `path`, which `advice` would shorten."""
+    """No seed met a clock, the design's `own` or its link's: `clock_mhz` was asked for, `fmax_mhz` is the best, along `path`, which `advice` would shorten."""
 
-    def __init__(self, clock_mhz: float, fmax_mhz: float, path: str, advice: str) -> None:
+    def __init__(
+        self, clock_mhz: float, fmax_mhz: float, path: str, advice: str, own: bool = True
+    ) -> None:
         super().__init__(f"{fmax_mhz:.1f} MHz of {clock_mhz:g} MHz")
         self.clock_mhz, self.fmax_mhz = clock_mhz, fmax_mhz
-        self.path, self.advice = path, advice
+        self.path, self.advice, self.own = path, advice, own
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,7 @@ def _build(
         best = max(placed, key=lambda p: (p.timing.share, -p.seed))
         fmax, path, advice = best.timing.fmax_mhz, best.timing.path, best.timing.advice
         if fmax is not None and fmax < (asked := best.timing.asked_mhz or clock_mhz):
-            raise Slow(asked, fmax, path, advice)
+            raise Slow(asked, fmax, path, advice, abs(asked / clock_mhz - 1) < 0.01)
         files = {
             f"{NAME}.{flow.suffix}": best.bitstream,
             "netlist.v": _plain((folder / "netlist.v").read_bytes()),

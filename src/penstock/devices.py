@@ -90,7 +90,7 @@ def open_device(
         register_map = register_map or own
     board = manifest.get("board", {})
     if kind == "serial":
-        baud = board.get("baud", BAUD) if baud is None else baud
+        baud = (board.get("baud") or BAUD) if baud is None else baud
         silence = 2.0 if timeout is None else timeout
         return serial_device(place, baud=baud, timeout=silence, register_map=register_map)
     if described is None or kind != "sim":

@@ -58,7 +58,7 @@ def _synthesised(
     return {"LUT4": 5}
 
 
-def _placer(fmax: dict[int, float | Exception]) -> Any:
+def _placer(fmax: dict[int, float | Exception], asked: float = 0.0) -> Any:
     def place(
         board: Any,
         folder: Path,
@@ -73,7 +73,7 @@ def _placer(fmax: dict[int, float | Exception]) -> Any:
             raise found
         return Placed(
             seed,
-            Timing(found, f"a to b of seed {seed}", "a register near c"),
+            Timing(found, f"a to b of seed {seed}", "a register near c", asked),
             Resources(10, 10, 0, 1),
             bytes([seed]),
             0.1,
@@ -127,6 +127,21 @@ def test_what_is_written_says_what_it_is(fake: pytest.MonkeyPatch, tmp_path: Pat
     assert made["seed"] == 1 and all(version[0].isdigit() for version in made["tools"].values())
     text = files["manifest.json"].decode()
     assert str(tmp_path) not in text and str(Path.home()) not in text
+
+
+def test_a_board_on_ethernet(fake: pytest.MonkeyPatch) -> None:
+    """Its address is in what is written; a line that is too slow is not said to be the design."""
+    words = [word.replace("ulx3s-25f", "colorlight-i5") for word in BUILD]
+    words += "--link udp --ip-address 192.168.1.50".split()
+    fake.setattr(flow, "_place", _placer({1: 121.9}, 125.0))
+    said = " ".join(told(words, 1).split())
+    assert "beside the design's clock, udp's reaches 121.9 MHz on colorlight-i5, not 125" in said
+    assert "hint: --seeds tries more placements; the path is a to b" in said
+    fake.setattr(flow, "_place", _placer({1: 50.5}, 50.002))
+    assert "on Ethernet: udp:192.168.1.50" in told(words[:-5] + words[-4:])
+    made = json.loads(Path("out/manifest.json").read_text())["board"]
+    assert (made["link"], made["ip_address"]) == ("udp", "192.168.1.50")
+    assert made["mac"].startswith("02:") and len(made["mac"]) == 17
 
 
 def test_seeds_are_placed_side_by_side(fake: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.boards.flow import Unfit
     from penstock.commands.job import Job
     from penstock.engines.base import Design
+    from penstock.models.link.ethernet import Station
 
 __all__ = ["COMMANDS", "board_named", "compile_for"]
 
@@ -117,6 +119,12 @@ class _Options:
     limit: int
     address: bytes | None
 
+    def station(self, design: Design) -> Station | None:
+        """Return the design's addresses on Ethernet."""
+        from penstock.models.link.ethernet import addressed
+
+        return None if self.address is None else addressed(design.registers.design, self.address)
+
 
 @click.pass_obj
 def _build(state: State, **values: Any) -> None:
@@ -143,11 +151,12 @@ def _build(state: State, **values: Any) -> None:
     design = compile_for(job, board)
     names = (f"{NAME}.{FLOWS[board.family].suffix}", "netlist.v", "manifest.json")
     check_folder(folder, (*names, *design.images()))
+    station = options.station(design)
     with _diagnosed(job, board, design, options):
-        built = _placed(state, board, design, options)
-    _publish(design, board, built, folder)
+        built = _placed(state, board, design, options, station)
+    _publish(design, board, built, folder, station)
     state.record.folder, state.record.placed = str(folder), built.report()
-    state.show((_summary(design, board, built, folder), *_charts(job)))
+    state.show((_summary(design, board, built, folder, station), *_charts(job)))
 
 
 def _linked(board: Target, link: str | None, address: bytes | None) -> tuple[Target, bytes | None]:
@@ -211,14 +220,15 @@ def compile_for(job: Job, board: Target) -> Design:
     return design
 
 
-def _placed(state: State, board: Target, design: Design, options: _Options) -> Build:
+def _placed(
+    state: State, board: Target, design: Design, options: _Options, station: Station | None
+) -> Build:
     """Run the open tools. Raises as `boards.build.build`."""
     from penstock.boards.build import build, elaborate
     from penstock.boards.clocks import chosen_clock
     from penstock.boards.pll import Unreachable
     from penstock.boards.top import clock_setting
     from penstock.hdl.environment import cache_folder
-    from penstock.models.link.ethernet import addressed
     from penstock.models.link.timing import divisor
 
     wanted = options.clock
@@ -227,10 +237,7 @@ def _placed(state: State, board: Target, design: Design, options: _Options) -> B
         wanted = chosen_clock(board, design.format, lut, design.clocks)
     setting = clock_setting(board, wanted)
     real = setting.output_mhz if setting is not None else board.pins.oscillator_mhz
-    station = None
-    if options.address is not None:
-        station = addressed(design.registers.design, options.address)
-    else:
+    if station is None:
         try:
             divisor(round(real * 1e6), board.link.baud)
         except ValueError as problem:
@@ -284,9 +291,12 @@ def _diagnosed(job: Job, board: Target, design: Design, options: _Options) -> It
         raise error("E823", message, on_board, hint=hint) from None
     except Slow as problem:
         reached, asked = f"{problem.fmax_mhz:.1f}", f"{problem.clock_mhz:g}"
-        message = f"the design reaches {reached} MHz on {board.name}, not {asked}"
+        what, less = "the design reaches", f"--clock {int(problem.fmax_mhz)} asks for less, "
+        if not problem.own:
+            what, less = f"beside the design's clock, {board.link.kind}'s reaches", ""
+        message = f"{what} {reached} MHz on {board.name}, not {asked}"
         hint = (
-            f"--clock {int(problem.fmax_mhz)} asks for less, --seeds tries more placements; "
+            f"{less}--seeds tries more placements; "
             f"the path is {problem.path}; next step: {problem.advice}"
         )
         raise error("E824", message, on_clock, hint=hint) from None
@@ -317,30 +327,40 @@ def _as_found(part: Target, design: Design, problem: Unfit) -> Target:
     return replace(part, **less)
 
 
-def _facts(design: Design, board: Target, built: Build | None = None) -> dict[str, Any]:
-    """Return the manifest of a design on a board; `built`: where it was placed."""
+def _facts(
+    design: Design, board: Target, built: Build | None = None, station: Station | None = None
+) -> dict[str, Any]:
+    """Return the manifest of a design on a board; `built`: where it was placed; `station`: on Ethernet."""
     facts: dict[str, Any] = {
         "estimate": {**asdict(design.resources_on(board)), "source": "estimate"},
         "board": {
             "name": board.name,
             "device": board.device.name,
             "clock_mhz": board.clock_mhz if built is None else built.clock_mhz,
+            "link": board.link.kind,
             "baud": board.link.baud,
             "memory": board.memory.kind,
             "memory_bytes": board.memory.bytes,
         },
     }
+    if station is not None:
+        facts["board"] |= {"ip_address": str(IPv4Address(station.ip)), "mac": station.mac.hex(":")}
     return design.manifest() | facts | ({} if built is None else {"build": built.report()})
 
 
-def _publish(design: Design, board: Target, built: Build, folder: Path) -> None:
+def _publish(
+    design: Design, board: Target, built: Build, folder: Path, station: Station | None
+) -> None:
     from penstock.output import write_folder
     from penstock.saved import sealed
 
-    write_folder(folder, sealed(_facts(design, board, built), {**built.files, **design.images()}))
+    facts = _facts(design, board, built, station)
+    write_folder(folder, sealed(facts, {**built.files, **design.images()}))
 
 
-def _summary(design: Design, board: Target, built: Build, folder: Path) -> Grid:
+def _summary(
+    design: Design, board: Target, built: Build, folder: Path, station: Station | None
+) -> Grid:
     alone = design.resources_on(replace(board, board=None))
     reached = f"{built.fmax_mhz:.1f}" if built.fmax_mhz else "?"
     rows = tuple(
@@ -357,6 +377,7 @@ def _summary(design: Design, board: Target, built: Build, folder: Path) -> Grid:
         f"plan: {design.text()}",
         f"{runs}; critical path: {built.path or 'not known'}",
         *([f"next step for a faster clock: {built.advice}"] if built.advice else []),
+        *([f"on Ethernet: udp:{IPv4Address(station.ip)}"] if station is not None else []),
         f"written: {folder}",
     ]
     titles = ("", "LUT", "FF", "DSP", "BRAM", "MHz")
