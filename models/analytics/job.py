@@ -220,7 +220,7 @@ def drawn(plan: AnalyticsPlan, tuples: int, zipf: float = 0.0) -> Codes:
 
 @dataclass(frozen=True)
 class Bound(Terms):
-    """The bound of a run of a plan."""
+    """The bound of a run of a plan. `link`: in which pages come through the ring, where they do."""
 
     memory: int
     operations: int
@@ -230,6 +230,7 @@ class Bound(Terms):
     lanes: int = 0
     banks: int = 0
     changes: int = 0
+    link: int = 0
 
 
 def bound(

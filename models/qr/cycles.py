@@ -166,13 +166,14 @@ def run(
 
 @dataclass(frozen=True)
 class Bound(Terms):
-    """The bound of a run of such jobs."""
+    """The bound of a run of such jobs. `link`: in which pages come through the ring, where they do."""
 
     memory: int
     sums: int
     solver: int
     dot: int
     recurrence: int
+    link: int = 0
 
 
 def bound(config: FitPlan, works: Sequence[Work], memory: Memory) -> Bound:

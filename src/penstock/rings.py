@@ -17,7 +17,7 @@ from penstock.models.target import Target
 from penstock.sim.machine import Feed, Metered
 from penstock.targets import link_of
 
-__all__ = ["WAITS", "bring", "lines", "waited"]
+__all__ = ["WAITS", "bring", "least", "lines", "waited"]
 
 #: the counter of cycles in which an engine waits for pages
 WAITS = "waits_for_pages"
@@ -53,6 +53,12 @@ def lines(
         Line(slots, len(range(q, pages, ports)) * epochs, phase=_TURN * q, **times)
         for q in range(ports)
     ]
+
+
+def least(coming: Sequence[Arrivals]) -> dict[str, int]:
+    """Return the term of bounds: cycles in which the pages come, were there always room for them; {} where none come so."""
+    found = [line.total * line.interval for line in coming if isinstance(line, Line)]
+    return {"link": max(found)} if found else {}
 
 
 def waited(coming: Sequence[Arrivals]) -> dict[str, int]:

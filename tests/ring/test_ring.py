@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from re import findall
 from typing import Any
 from unittest.mock import patch
 
@@ -142,7 +143,9 @@ def test_what_binds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         found = reported(link := f"{words} --link gbps={rate}")["seconds"]
         binds = "link" if found["link"] > alone else "engine"
         seen.add(binds)
-        assert f"; {binds} binds" in told(link)
+        said = told(link)
+        assert f"; {binds} binds" in said and (binds == "engine" or said.count(" by link;") == 2)
+        assert all(float(ratio) >= 1 for ratio in findall(r"cycles ÷ bound = (\S+)", said))
     assert seen == {"link", "engine"}
 
 

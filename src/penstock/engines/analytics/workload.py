@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ from penstock.models.ring import Line
 from penstock.models.rows.unit import RowUnitConfig
 from penstock.models.strider.costs import Costs
 from penstock.models.strider.judge import RowCounts
-from penstock.rings import bring, lines, waited
+from penstock.rings import bring, least, lines, waited
 from penstock.sim.machine import PAGE, Metered, round_up
 from penstock.tables import RowError, learning_error, table_failure
 
@@ -172,9 +172,11 @@ def _cycles(
     scores = 0 if plan.score is None else taken.tuples
     limits = bound(plan, pages, taken.groups, taken.batches, memory, epochs, scores, by_rows, late)
     each = taken.tuples // max(epochs, 1)
-    least = machine_bound(plan, design.target, pages, each, memory, epochs)
+    machine = machine_bound(plan, design.target, pages, each, memory, epochs)
+    limits = replace(limits, **least(coming))
+    machine = machine and replace(machine, **least(coming))
     facts = {"epochs": epochs, "converged": False}
-    return Cycles(taken.total, limits, counters, facts, bound_machine=least)
+    return Cycles(taken.total, limits, counters, facts, bound_machine=machine)
 
 
 def _left_out(plan: AnalyticsPlan, counts: RowCounts) -> dict[str, int]:

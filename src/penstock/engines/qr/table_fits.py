@@ -36,7 +36,7 @@ from penstock.models.strider.costs import Costs, analyse
 from penstock.models.strider.judge import RowCounts
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
-from penstock.rings import bring, lines, waited
+from penstock.rings import bring, least, lines, waited
 from penstock.sim.machine import Feed, Metered
 from penstock.tables import RowError, learning_error, table_failure
 
@@ -153,12 +153,10 @@ class _Fits(Workload):
             come = next(iter(coming), None)
             taken = run(plan, segments, memory, totals=totals, answer=answer, arrivals=come)
             idle.update(waited(coming))
-            least, machine = (
-                bound(plan, alone, memory),
-                machine_bound(plan, self.part, alone, memory),
-            )
+            limits = replace(bound(plan, alone, memory), **least(coming))
+            machine = replace(machine_bound(plan, self.part, alone, memory), **least(coming))
             read = words_read(plan, alone) * plan.bus_bytes
-            runs.append(Cycles(taken, least, {}, {}, read, written, bound_machine=machine))
+            runs.append(Cycles(taken, limits, {}, {}, read, written, bound_machine=machine))
             return before if rows is None else self._summed(before, rows, step)
 
         self._play(rows, steps, fit)
