@@ -12,10 +12,11 @@ import linecache
 import pickle
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from operator import attrgetter
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, Self
 
 from ..dialect import OPTIONS, Dialect
@@ -67,18 +68,25 @@ _RAISED_HINT = "the function runs once with values that stand for the table's: m
 
 
 def _named(module: str, path: str) -> Any:
-    """What a module calls so; None where there is no such module, or name."""
-    try:
-        return attrgetter(path)(import_module(module))
-    except (ImportError, AttributeError):
-        return None
+    """What a module calls so. Raises as Python does for a function that was pickled."""
+    return attrgetter(path)(import_module(module))
 
 
 def _remade(kind: type[Traced], function: bytes, state: dict[str, Any]) -> Traced:
     """A kernel as it was pickled."""
     made = object.__new__(kind)
-    vars(made).update(state, function=pickle.loads(function))
+    body = pickle.loads(function)
+    body.__code__ = _written_in(state["file"], body.__code__)
+    vars(made).update(state, function=body)
     return made
+
+
+def _written_in(file: str, code: CodeType) -> CodeType:
+    """Code that tells its file again, which pickling forgets, so that diagnostics find their lines."""
+    constants = tuple(
+        _written_in(file, one) if isinstance(one, CodeType) else one for one in code.co_consts
+    )
+    return code.replace(co_filename=file, co_consts=constants)
 
 
 @dataclass
@@ -96,8 +104,9 @@ class Traced(AnyKernel):
         the module of a script, run again for its kernel, would do all else that it does."""
         function = self.function
         module, path = function.__module__, function.__qualname__
-        if module != "__main__" and _named(module, path) is self:
-            return _named, (module, path)
+        with suppress(ImportError, AttributeError):
+            if module != "__main__" and _named(module, path) is self:
+                return _named, (module, path)
         import cloudpickle
 
         state = {name: value for name, value in vars(self).items() if name != "function"}

@@ -121,6 +121,26 @@ def test_a_kernel_is_pickled(
     assert installed.line.warnings != ["its own"]
 
 
+def test_a_kernel_that_was_pickled_knows_its_lines(tmp_path: Path) -> None:
+    """Mistakes in it are diagnosed where they stand, not where it is compiled."""
+    (tmp_path / "wrong.py").write_text(KERNEL.replace("- y)", "- nothing)"))
+    again = pickle.loads(pickle.dumps(load_kernel(tmp_path / "wrong.py")))
+    with pytest.raises(ps.Error, match="nothing") as caught:
+        ps.compile(again, dims={"d": 4})
+    assert (Path(caught.value.spans[0].file).name, caught.value.spans[0].line) == ("wrong.py", 6)
+
+
+def test_a_kernel_whose_module_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone.py").write_text(KERNEL)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import gone  # type: ignore[import-not-found]
+
+    data = pickle.dumps(gone.line)
+    del sys.modules["gone"].line
+    with pytest.raises(AttributeError, match="line"):
+        pickle.loads(data)
+
+
 def test_a_scripts_kernel_is_pickled_without_its_script(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
