@@ -17,7 +17,7 @@ class DeviceError(Error):
 class LinkError(DeviceError):
     """The device cannot be reached: no such port, it was taken away, or it does not answer."""
 
-    hint = "is the board connected and switched on, is this its serial port, and does it run a Penstock design (`penstock program`)?"
+    hint = "is the board connected and switched on, is this its port or address, and does it run a Penstock design (`penstock program`)?"
 
 
 class NotOver(DeviceError, TimeoutError):

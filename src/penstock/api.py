@@ -102,15 +102,22 @@ def compile(
                 "bind",
                 f"it gives columns by name, as {{'x': ['age', 'height']}}, not {named!r:.60}",
             )
-        if wrong := next((name for name, column in named.items() if column is None), None):
-            raise bad_value("bind", f"it gives {wrong} a column or several, not None")
+        wrong = [
+            name for name, column in named.items() if column is None or isinstance(column, bytes)
+        ]
+        if wrong:
+            raise bad_value(
+                "bind", f"it gives {wrong[0]} a column or several, not {named[wrong[0]]!r:.60}"
+            )
         # a frame's columns may be named by numbers
         listed = ((name, (c,) if isinstance(c, (str, int)) else c) for name, c in named.items())
         options["bindings"] = {name: tuple(map(str, columns)) for name, columns in listed}
     known = options_of(kernel)
     if unknown := next((name for name in options if name not in known), None):
         typed = "bind" if bind and unknown == "bindings" else unknown
-        raise no_option(f"the {kernel.title} {kernel.name}", typed, known)
+        binds = {"bind"} if "bindings" in known else set()
+        takes = known - {"bindings"} | binds | {"target", "table", "format", "memory"}
+        raise no_option(f"the {kernel.title} {kernel.name}", typed, takes)
     options = taken(engine.options.get("compile", ()), options)
     if "dims" in options:
         options["dims"] = kernel.sized(options["dims"])

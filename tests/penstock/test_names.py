@@ -86,6 +86,12 @@ def test_bind_beside_its_earlier_name(line: ps.kernel) -> None:
     with pytest.raises(ps.Error, match="bind and bindings are both given") as caught:
         ps.compile(line, "small", TABLE, bind={"y": "churned"}, bindings={"y": "churned"})
     assert caught.value.hint == "leave bindings out"
+    with pytest.raises(ps.Error, match="it gives y a column or several, not b'churned'"):
+        ps.compile(line, "small", TABLE, bind={"y": b"churned"})
+    with pytest.raises(ps.Error, match="the kernel line takes no data") as caught:
+        ps.compile(line, data=TABLE)
+    assert {"table,", "target,", "bind,"} <= set(caught.value.hint.split())
+    assert "bindings" not in caught.value.hint
     retnet = EXAMPLES / "retnet.py"
     with pytest.raises(ps.Error, match=r"takes no bind\b"):
         ps.compile(retnet, bind={"y": "churned"})

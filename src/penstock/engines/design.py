@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from penstock import hooks
 from penstock.capacity import check_memory
 from penstock.dsl.core.diagnostics import KernelError
-from penstock.errors import no_option, no_order, no_sessions, not_one_of
+from penstock.errors import bad_value, no_option, no_order, no_sessions, not_one_of
 from penstock.models.mapping import Storage, ram_styles
 from penstock.models.memory import ON_CHIP, Memory
 from penstock.models.numerics.formats import Format
@@ -352,9 +352,11 @@ class Design(hooks.Shown, ABC):
         )
 
     def runs_on(self, device: Device) -> Device:
-        """Return the device. Raises DeviceError where it runs another design."""
-        from penstock.host.device import DeviceError
+        """Return the device. Raises DeviceError where it runs another design, OptionError for none."""
+        from penstock.host.device import Device, DeviceError
 
+        if not isinstance(device, Device):
+            raise bad_value("device", f"it must be one that ps.open returned, not {device!r:.60}")
         if device.design != self.identity:
             raise DeviceError(
                 f"{device.path}: the device runs design {device.design:08x}, not {self.identity:08x}"
