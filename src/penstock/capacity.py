@@ -12,6 +12,9 @@ from penstock.models.target import Target
 
 __all__ = ["check_memory"]
 
+#: page slots a port of the rings that are tried
+_RINGS = (16, 8, 4, 2)
+
 
 def check_memory(
     name: str,
@@ -19,22 +22,23 @@ def check_memory(
     workload: Workload,
     assumed: Callable[[int], Workload],
     holds: Callable[[Target], bool],
+    ringed: Callable[[int], int | None],
 ) -> None:
     """Raise KernelError (E610) where the target's memory does not hold a run: its pages, images and results.
 
-    `name`: of the kernel; `assumed`: the run on so many assumed rows; `holds`: whether another target holds design and run.
+    `name`: of the kernel; `assumed`: the run on so many assumed rows; `holds`: whether another target holds design and run;
+    `ringed`: bytes of the run with so many page slots a port, None where it reads no pages.
     """
     have, need = target.memory.bytes, workload.device_bytes()
     if not have or need <= have:
         return
     rows = _fitting(workload.rows or 0, have, assumed)
     what = f"a run of {name} takes {need:,} bytes of memory; {target.name} has {have:,}"
-    raise error(
-        "E610",
-        what,
-        Span.whole("--target"),
-        hint=f"{rows:,} rows like these fit" if rows else _larger(target, holds),
-    )
+    hint = f"{rows:,} rows like these fit" if rows else _larger(target, holds)
+    slots = next((n for n in _RINGS if (ringed(n) or have + 1) <= have), 0)
+    if slots:
+        hint += f"; with --ring {slots} their pages come during the run"
+    raise error("E610", what, Span.whole("--target"), hint=hint)
 
 
 def _fitting(rows: int, have: int, assumed: Callable[[int], Workload]) -> int:

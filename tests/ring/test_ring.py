@@ -125,6 +125,8 @@ def test_a_command_counts_what_a_ring_takes(
     words = "model k.py --rows 9000 --dim d=4 --format fixed:8,8 --target ulx3s-25f"
     refused = told(words, 1)
     assert "error[E610]" in refused and "cycles" not in refused
+    assert "rows like these fit; with --ring 2 their pages come during the run" in refused
+    assert "; with --ring 2 their pages" in told(f"{words} --ring 4", 1)
     said = told(f"{words} --ring 2")
     assert "estimated, at 60 MHz" in said and "exact at" not in said
     found = reported(f"{words} --ring 2")

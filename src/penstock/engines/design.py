@@ -144,8 +144,17 @@ class Design(hooks.Shown, ABC):
         def assumed(rows: int) -> Workload:
             return self.workload(replace(given, data=None, source=None, rows=rows))
 
-        check_memory(self.name, self.target, work, assumed, partial(self.elsewhere, given))
+        def ringed(slots: int) -> int | None:
+            other = self.ringed(slots)
+            return None if other is None else other.workload(given).device_bytes()
+
+        elsewhere = partial(self.elsewhere, given)
+        check_memory(self.name, self.target, work, assumed, elsewhere, ringed)
         return work
+
+    def ringed(self, slots: int) -> Design | None:
+        """Return the design with a ring of so many page slots a port (`models.ring`), None where it reads no pages."""
+        return None
 
     def opened(self, given: Given) -> Given:
         """Return what `run` was given, a text as the engine opens it. Designs whose workloads open

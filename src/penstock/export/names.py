@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from keyword import kwlist
 
@@ -20,6 +21,19 @@ wclr woclr woset wot wr wset wuser wzc wzs wzt"""
 _HEADERS = """assert complex ctype errno fenv inttypes iso646 limits locale math setjmp signal stdarg stdbool stddef stdint stdio
 stdlib tgmath time wchar wctype"""
 _KEPT = frozenset(f"{_RDL} {_HEADERS} {' '.join(_OURS)} {' '.join(kwlist).lower()}".split())
+#: types of C99 (7.17 to 7.23) and POSIX (sys/types.h) without their `_t`, by which PeakRDL's header would call the registers
+_TYPES = frozenset(
+    """clock div fpos imaxdiv int16 int32 int64 int8 intmax intptr ldiv lldiv max_align ptrdiff sig_atomic size uint16 uint32 uint64
+    uint8 uintmax uintptr wctrans wint blkcnt blksize clockid dev fsblkcnt fsfilcnt gid id ino key mode nlink off pid pthread ssize
+    suseconds timer uid useconds""".split()
+) | {
+    f"{sign}int_{kind}{bits}"
+    for sign in ("", "u")
+    for kind in ("fast", "least")
+    for bits in (8, 16, 32, 64)
+}
+#: packages that Verilator and Python have: `rtl/std.v` and `litex/NAME.py` would hide them
+_PACKAGES = sys.stdlib_module_names | {"litex", "migen", "std"}
 #: names in the module for LiteX that those of classes could be
 _IMPORTED = ("ClockSignal", "EventManager", "EventSourceLevel", "Instance", "Path", "ResetSignal")
 #: what ends names that are made of a core's: another core of such a name would have files or names of C that are this one's
@@ -30,11 +44,9 @@ _IP = re.compile(r"(?=.{1,31}$)[a-z][a-z0-9]*(_[a-z0-9]+)*")
 def check_ip(name: str, flag: str = "--ip") -> str:
     """Return the name of a core. Raises KernelError (E832)."""
     reason = ""
-    from penstock.hdl.verilog.names import KEYWORDS
-
     if not _IP.fullmatch(name):
         reason = "is not a lower-case letter and up to 30 more of a to z, 0 to 9 and single _ between them"
-    elif name in KEYWORDS or name in _KEPT:
+    elif _taken(name):
         reason = "is a word that Verilog, C, SystemRDL, Python or Penstock keeps for itself"
     elif name.endswith(_ENDS):
         reason = f"ends as what is made of the core {name.rpartition('_')[0]}"
@@ -42,10 +54,16 @@ def check_ip(name: str, flag: str = "--ip") -> str:
         found = (
             re.sub(r"[^a-z0-9]+", "_", name.lower()).lstrip("_0123456789")[:26].strip("_") or "core"
         )
-        kept = found in KEYWORDS or found in _KEPT or found.endswith(_ENDS)
+        kept = _taken(found) or found.endswith(_ENDS)
         hint = f"as in --ip {found + '_ip' if kept else found}"
         raise error("E832", f"{name!r} {reason}", Span.whole(flag), hint=hint)
     return name
+
+
+def _taken(name: str) -> bool:
+    from penstock.hdl.verilog.names import KEYWORDS
+
+    return name in KEYWORDS or name in _KEPT or name in _TYPES or name in _PACKAGES
 
 
 def class_name(ip: str) -> str:

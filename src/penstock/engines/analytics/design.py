@@ -291,6 +291,9 @@ class AnalyticsDesign(Design):
         unseen = "error" if plan.on_unseen == "error" else "code"
         return {"indices": tuple(counts), "counts": counts, "unseen": unseen}
 
+    def ringed(self, slots: int) -> AnalyticsDesign:
+        return replace(self, plan=replace(self.plan, ring=slots))
+
     def workload(self, given: Given) -> Training | Assumption | Scored | Frozen:
         """Return a training, or the scores of rows. Options: `epochs`, in place of the plan's own; `freeze`, as of `Frozen`.
 

@@ -151,6 +151,9 @@ class ColumnsDesign(AnyFit):
     def opened(self, given: Given) -> Given:
         return given  # a server's rows are packed as the design's schema says
 
+    def ringed(self, slots: int) -> ColumnsDesign:
+        return replace(self, plan=replace(self.plan, ring=slots))
+
     def workload(self, given: Given) -> TableFits | PackedFits | AssumedFits:
         """Return fits of the table's first rows, and refits with rows that come and go.
 
