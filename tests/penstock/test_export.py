@@ -18,6 +18,7 @@ from systemrdl import RDLCompiler
 from penstock.api import compile
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.errors import OptionError
+from penstock.export.core import core_of
 from penstock.export.exporter import checked
 from penstock.export.names import check_ip, class_name
 from penstock.output import OutputError, check_folder, write_folder
@@ -261,6 +262,14 @@ def test_a_tool_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(KernelError, match="peakrdl is not installed") as found:
         checked(tmp_path / "new", "churn", ())
     assert found.value.diagnostic.hint == 'pip install "penstock[ip]"'
+
+
+def test_a_kernels_file_may_be_called_anything() -> None:
+    design = compile(ROOT / "examples/linear.py", "small", dims={"d": 2})
+    core = core_of(design, "odd", 'my "k\\n*).py')
+    assert core.lines and all(re.fullmatch(r"my _k_n_\).py:\d+", line) for line in core.lines)
+    for text in core.modules.values():
+        assert text.count("src = ") == len(re.findall(r'src = "[^"\\\n]+"', text))
 
 
 def test_an_unknown_flow(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def core_of(design: Design, ip: str, file: str) -> Core:
     engine = design.component(library)
     shell = Shell(engine, engine.register_map)
     ports = tuple(_ports(shell))
+    file = re.sub(r'["\\*\x00-\x1f]', "_", file)  # it stands in texts and attributes of Verilog
     lines = {name: f"{file}:{line}" for name, line in design.lines().items()}
 
     def names(modules: Iterable[str]) -> Mapping[str, str]:
