@@ -106,7 +106,7 @@ def test_mistakes_are_named(design: ps.Design) -> None:
         design.run(table(), "board", device="udp:127.0.0.1:1")
     with pytest.raises(ps.Error, match="is not a device"):
         design.run(table(), "board", device="nowhere:1")
-    with pytest.raises(ps.Error, match="device: it must be one that ps.open returned, not 3"):
+    with pytest.raises(ps.Error, match=r"device: it must be one that ps\.open returned, not 3"):
         design.run(table(), "board", device=3)
 
 
