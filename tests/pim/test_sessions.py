@@ -393,6 +393,14 @@ def test_sums_beyond_float32():
         step = lambda: session.step({request: data})
         refused(step, SourceError, "E841", "request 0, token 1, head 1: a sum")
         saved = session.snapshot(request)
+    sound = data_of(9, 2, 2, 70, 3)
+    two = designed(2, 70, 3, batch=2, rounding="nearest")
+    with two.open() as session, two.open() as alone:
+        one, other, only = session.join(), session.join(), alone.join()
+        with pytest.raises(SourceError, match="request 0, token 1, head 1: a sum") as caught:
+            session.step({one: data, other: sound})
+        [(who, y)] = caught.value.outputs.items()
+        assert who is other and np.array_equal(y, alone.step({only: sound})[only])
     with design.open(on_overflow="saturate") as session:
         request = session.join()
         y = session.step({request: data})[request]

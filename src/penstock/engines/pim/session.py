@@ -29,9 +29,18 @@ from .host import Course, batches, worked
 from .requests import Layer, Request, State, compare, layers_of
 from .snapshot import packed, unpacked
 
-__all__ = ["PimSession", "opened"]
+__all__ = ["LostSums", "PimSession", "opened"]
 
 Floats = NDArray[np.float64]
+
+
+class LostSums(SourceError):
+    """Sums of some requests of a step are no numbers (E841). `outputs`: those of the step's other requests."""
+
+    def __init__(self, who: Request, found: SourceError, outputs: dict[Request, Floats]) -> None:
+        said = f"{who!r}{found.message}; the states have taken the tokens"
+        super().__init__(said, found.hint, code=found.code)
+        self.outputs = outputs
 
 
 class PimSession(Closing):
@@ -188,7 +197,7 @@ class PimSession(Closing):
         different numbers of tokens. Those that are not named keep their bits.
 
         Raises SessionError (E466) for a request that is not seated, and a layer that there is not; SourceError as `run` does, and
-        (E841) for sums beyond float32, after the step; RunError where the hardware stops.
+        (E841) for sums beyond float32, after the step, with the `outputs` of requests that have none; RunError where the hardware stops.
         """
         self._check_open()
         if not isinstance(layer, int) or not 0 <= layer < len(self._layers):
@@ -200,25 +209,26 @@ class PimSession(Closing):
         for request in given:
             self._state(request)
         taken = {who: self._taken(who, layer, arrays) for who, arrays in given.items()}
-        done, lost = 0, ""
+        done, lost = 0, dict[Request, SourceError]()
         for count in sorted({course.inputs.tokens for course in taken.values()}):
             many = {who: own for who, own in taken.items() if own.inputs.tokens >= count}
-            lost = self._played(layer, many, done, count) or lost
+            lost = lost | self._played(layer, many, done, count) | lost  # the first of each
             self._compare(layer, many, done, count)
             done = count
         for who, course in taken.items():
             self._counters["saturated_inputs"] += course.beyond
             self._requests[who].held[layer] = {n: x[-1] for n, x in course.held.items()}
             self._name_collapsed(layer, who, course)
-        if lost and not self.saturates:
-            what = f"{lost}: a sum of the units' results is beyond float32 or their format, or no number; the states have taken the tokens"
-            hint = "open(on_overflow='saturate') takes the end of the range in its place, or 0, and counts it"
-            raise SourceError(what, hint, code="E841")
-        for who, course in taken.items():
-            if problem := course.lost:
-                said = f"{who!r}: {problem.message}; the states have taken the tokens"
-                raise SourceError(said, problem.hint, code=problem.code)
-        return {who: course.output() for who, course in taken.items()}
+        lost = {} if self.saturates else lost
+        lost |= {
+            who: SourceError(f": {of.message}", of.hint, code=of.code)
+            for who, course in taken.items()
+            if who not in lost and (of := course.lost)
+        }
+        outputs = {who: course.output() for who, course in taken.items() if who not in lost}
+        for who, found in lost.items():
+            raise LostSums(who, found, outputs)
+        return outputs
 
     def _compare(self, number: int, many: Mapping[Request, Any], begin: int, end: int) -> None:
         """Compare results of tokens with float64's."""
@@ -260,9 +270,11 @@ class PimSession(Closing):
         shapes = shapes_of(recurrent)
         return {name: np.zeros((self.design.heads, *shapes[name])) for name, _ in recurrent.held}
 
-    def _decoded(self, number: int, many: Mapping[Request, Brought], begin: int, end: int) -> str:
+    def _decoded(
+        self, number: int, many: Mapping[Request, Brought], begin: int, end: int
+    ) -> dict[Request, SourceError]:
         """As `_played`, for attention: as many requests at once as the softmax unit has room for."""
-        layers, lost, who = self._layers[number], "", list(many)
+        layers, lost, who = self._layers[number], dict[Request, SourceError](), list(many)
         most = self.design.device.soft_items // layers[0].one.heads
         for first in range(0, len(who), most):
             own = who[first : first + most]
@@ -279,17 +291,20 @@ class PimSession(Closing):
                 brought = [many[one] for one in own]
                 beyond, sums, wrong = decoded((keys, values), brought, held, token, self._play)
                 self._counters.update(saturated_scores=beyond, saturated_sums=sums)
-                if wrong.any() and not lost:
-                    lost = f"{own[int(wrong.argmax())]!r}, token {token}"
+                for one in np.flatnonzero(wrong).tolist():
+                    lost.setdefault(own[one], _no_sum(f", token {token}"))
                 for state in states:
                     state.tokens[number] += 1
         return lost
 
-    def _played(self, number: int, many: Mapping[Request, Any], begin: int, end: int) -> str:
-        """Take the tokens from `begin` to `end` of what some requests bring. Return which sum left float32 first, if one did."""
+    def _played(
+        self, number: int, many: Mapping[Request, Any], begin: int, end: int
+    ) -> dict[Request, SourceError]:
+        """Take the tokens from `begin` to `end` of what some requests bring. Return, of requests whose sums left float32, which did first."""
         if self.design.stack[number].values is not None:
             return self._decoded(number, many, begin, end)
-        layer, courses, lost = self._layers[number][0], list(many.values()), ""
+        layer, courses = self._layers[number][0], list(many.values())
+        lost = dict[Request, SourceError]()
         self._pack(layer, list(many))
         fresh = [not self._requests[who].tokens[number] for who in many]
         for batch in batches(self.design.stack[number], end - begin):
@@ -303,11 +318,10 @@ class PimSession(Closing):
             y, _ = layout.results(sent, steps, out)
             y, outside = clipped(y)
             self._counters["saturated_sums"] += int(outside.sum())
-            if outside.any() and not lost:
-                turn, item, _ = np.argwhere(outside)[0].tolist()
+            for turn, item in np.argwhere(outside.any(axis=2)).tolist():
                 which, head = divmod(item, self.design.heads)
                 token = begin + works[order[turn][0]].first + order[turn][1]
-                lost = f"{list(many)[which]!r}, token {token}, head {head}"
+                lost.setdefault(list(many)[which], _no_sum(f", token {token}, head {head}"))
             y = float32.decode(float32.encode(y))
             for course, own in zip(courses, np.split(y, len(many), axis=1), strict=True):
                 course.took(works, order, own, begin)
@@ -449,6 +463,15 @@ def _joined(works: Sequence[Work]) -> Work:
 
 def _refused(message: str, hint: str) -> SessionError:
     return SessionError(message, hint, code="E466")
+
+
+def _no_sum(place: str) -> SourceError:
+    """Return the error of a sum of the units, without its request."""
+    what = f"{place}: a sum of the units' results is beyond float32 or their format, or no number"
+    hint = (
+        "open(on_overflow='saturate') takes the end of the range in its place, or 0, and counts it"
+    )
+    return SourceError(what, hint, code="E841")
 
 
 def opened(design: Any, backend: str, options: Mapping[str, Any]) -> PimSession:
