@@ -3,6 +3,7 @@
 from .arbiter import Arbiter
 from .axi import AXI4, AXI4Lite, Manager, Response, shared_by
 from .blockram import BlockRam
+from .dealt import Dealt
 from .guard import Guard
 from .reader import BurstReader, Splitter, command_shape
 from .sdram import SdramController, SdramPins
@@ -16,6 +17,7 @@ __all__ = [
     "BlockRam",
     "BurstReader",
     "BurstWriter",
+    "Dealt",
     "Guard",
     "Manager",
     "Response",

@@ -1,15 +1,17 @@
-"""The oblivious map behind its boundary, as an engine: its ports are `models.omap.shell.PORTS`."""
+"""The oblivious map behind its boundary, as an engine: its ports are those of `models.omap.shell.ports`."""
 
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from ...models.errors import ErrorCode
+from ...models.omap.back import BackSchedule
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError
-from ...models.omap.shell import Handshake, port_bytes, register_map
+from ...models.omap.front_schedule import FrontSchedule
+from ...models.omap.shell import Handshake, port_bytes, ports, register_map
 from ...models.omap.state import Told
-from ..memory import AXI4
+from ..memory import AXI4, Dealt
 from ..memory.axi import lent_to, shared_by
 from ..shell import engine_members
 from .answers import Answers
@@ -62,8 +64,9 @@ class MapEngine(wiring.Component):
         self.config, self.register_map = config, register_map(design, state)
         self.slots, self.state = slots, state
         self.door = Door(digest=digest, slots=slots) if door is None else door
-        ports = [AXI4(data_bytes=size) for size in port_bytes(config, state)]
-        super().__init__(engine_members(self.register_map, ports))
+        buses = [AXI4(data_bytes=size) for size in port_bytes(config, state)]
+        self.numbers = {name: k for k, name in enumerate(ports(config, state))}
+        super().__init__(engine_members(self.register_map, buses))
 
     def elaborate(self, platform):
         m = Module()
@@ -92,15 +95,34 @@ class MapEngine(wiring.Component):
         self._openings(m)
         buckets, records = self._prepare(m)
         readers = [(self.journal.bucket_bus, self.journal.busy)] if self.state else []
-        lent_to(m, self.m2, self.front.bucket_bus, (buckets.bus, buckets.busy), *readers)
-        lent_to(m, self.m3, self.front.record_bus, (records.bus, records.busy))
-        shared_by(m, self.m4, self.back.bus0)
-        shared_by(m, self.m5, self.back.bus1)
+        front, back, fetches = FrontSchedule.of(config), BackSchedule.of(config), config.slots
+        scans, asks = front.within(0, front.end), front.within(front.ask, front.end)
+        fetches *= back.due // back.fetch + 2
+        to_buckets = self._to_hbm(m, "buckets", 2 * scans)
+        to_records = self._to_hbm(m, "records", 4 * asks)
+        lent_to(m, to_buckets, self.front.bucket_bus, (buckets.bus, buckets.busy), *readers)
+        lent_to(m, to_records, self.front.record_bus, (records.bus, records.busy))
+        shared_by(m, self._to_hbm(m, "frames0", fetches), self.back.bus0)
+        shared_by(m, self._to_hbm(m, "frames1", fetches), self.back.bus1)
         self._join(m, door.page)
         self._end_runs(m, buckets, records)
         lent_to(m, self.m1, self.requests.bus, (self.opening_frames.reads, self.fetching))
         lent_to(m, self.m1, self.answers.bus, (self.opening_frames.writes, self.ended))
         return m
+
+    def _port(self, name):
+        return getattr(self, f"m{self.numbers[name]}")
+
+    def _to_hbm(self, m, name, opened):
+        """The channels of a port as one; `opened`: of its bursts that may be under way."""
+        channels = self.config.dealt
+        if channels == 1:
+            return self._port(name)
+        bus = AXI4(data_bytes=self.config.bus_bytes)
+        dealt = m.submodules[f"dealt_{name}"] = Dealt(bus, channels, opened)
+        for k in range(channels):
+            shared_by(m, self._port(f"{name}.{k}"), getattr(dealt, f"bus{k}"))
+        return dealt.master
 
     def _messages(self, m):
         """Requests, answers and handshakes around the door."""
@@ -219,8 +241,8 @@ class MapEngine(wiring.Component):
             (journal.read_error, ErrorCode.BUS_READ),
             (journal.write_error, ErrorCode.BUS_WRITE),
         ]
-        shared_by(m, self.m6, journal.log_bus)
-        shared_by(m, self.m7, journal.snapshot_bus)
+        shared_by(m, self._port("log"), journal.log_bus)
+        shared_by(m, self._port("snapshot"), journal.snapshot_bus)
 
     def _prepare(self, m):
         """What comes before the first operation of a run: keys and cleared HBM, once, and a frame that

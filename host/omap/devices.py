@@ -134,7 +134,8 @@ class MachineDevice(Closing):
         for name, size in sizes.items():
             self._places[name], at = at, at + round_up(size)
         machine.reserve(0, at)
-        machine.reserve(0, config.hbm_bytes, space=1)
+        for channel in range(config.dealt):
+            machine.reserve(0, config.channel_bytes, space=1 + channel)
         self.cycles = 0
 
     def carry(self, frames: Sequence[bytes], opening: bytes = b"") -> list[bytes]:

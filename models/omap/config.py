@@ -10,10 +10,12 @@ from typing import Any
 
 from ..crypto.ascon import ROUNDS, Pace, pace
 
-__all__ = ["BLOCK", "KEYS", "OmapConfig", "digest_of", "power_of_two"]
+__all__ = ["BLOCK", "CHUNK", "KEYS", "OmapConfig", "digest_of", "power_of_two"]
 
 #: bytes of a cipher's block, the unit of all data paths
 BLOCK = 16
+#: bytes of HBM that lie in one channel, where a port has several
+CHUNK = 4096
 #: bytes of a key in the device, by what clients name items with: numbers are keys, others are hashed to them
 KEYS = {"u64": 8, "bytes": 16, "text": 16}
 
@@ -77,6 +79,10 @@ class OmapConfig:
         Bytes of a bus word of the ports to pages, and to requests and responses.
     merge_blocks
         Blocks of a page that are merged a cycle: a power of two, no more than a word of HBM has.
+    dealt
+        Channels of each port to HBM, a power of two: chunks of 4 KiB lie in one after another.
+    pace
+        Cycles from one operation to the next one at least, which HBM asks for; 0: it asks for none.
     """
 
     capacity: int
@@ -101,6 +107,8 @@ class OmapConfig:
     bus_bytes: int = 32
     host_bus_bytes: int = 32
     merge_blocks: int = 1
+    dealt: int = 1
+    pace: int = 0
 
     def __post_init__(self) -> None:
         ranges = {
@@ -121,16 +129,31 @@ class OmapConfig:
             "generators": (1, 16),
             "deadline": (4, 4096),
             "beat_cycles": (1, 64),
+            "dealt": (1, 8),
+            "pace": (0, 4096),
         }
         for name, (low, high) in ranges.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
                 raise ValueError(f"{name} must be an integer from {low} to {high}, not {value!r}")
+        self._check_shapes()
+
+    def _check_shapes(self) -> None:
+        """Raise ValueError for what ranges do not say."""
         if self.key not in KEYS:
             raise ValueError(f"key must be one of {', '.join(KEYS)}, not {self.key!r}")
         if self.value_bytes % 8:
             raise ValueError(f"value_bytes must be a multiple of 8, not {self.value_bytes}")
-        for name in ("buckets", "window", "openers", "sealers", "responders", "request_openers"):
+        powers = (
+            "buckets",
+            "window",
+            "openers",
+            "sealers",
+            "responders",
+            "request_openers",
+            "dealt",
+        )
+        for name in powers:
             if getattr(self, name) & (getattr(self, name) - 1):
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
         for name in ("bus_bytes", "host_bus_bytes"):
@@ -297,6 +320,11 @@ class OmapConfig:
     @property
     def hbm_bytes(self) -> int:
         return self.frames_at + _up(self.frames * self.frame_bytes, 4096)
+
+    @property
+    def channel_bytes(self) -> int:
+        """Bytes of HBM of a channel."""
+        return -(-self.hbm_bytes // (CHUNK * self.dealt)) * CHUNK
 
     @property
     def zeros(self) -> tuple[tuple[int, int], ...]:

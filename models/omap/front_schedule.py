@@ -79,6 +79,7 @@ class FrontSchedule:
             + 3,  # an operation's records are settled before the next ones are looked for
             -(-(3 * record + 8) // 2),  # and in RAM before those behind that
             config.beat_cycles * max(buckets, 4 * record),  # HBM's ports
+            config.pace,  # HBM's rows
         )
         frames = 2 * config.slots + 1
         freed = min(-(-frames // (interval - 2)), _FREED)

@@ -17,6 +17,8 @@ from .back import BackSchedule
 from .boundary import Frames
 from .config import BLOCK, KEYS, OmapConfig, power_of_two
 from .front_schedule import FrontSchedule
+from .hbm import Serve
+from .hbm import pace as pace_of
 from .pairs import expected_blocks
 from .resources import estimate
 from .session_stages import pace
@@ -42,7 +44,7 @@ _FINE = 64
 #: cycles of refresh and bank conflicts that the deadline adds to a port's latency
 MARGIN = 8
 #: accesses of a port that may be under way in one bank of DRAM
-_CONFLICTS = 8
+_CONFLICTS = 16
 #: what an operation may fail with, as log2: a quarter of the budget for each of three bounds
 _OPERATION = BUDGET - LIFETIME - 2
 #: share of their time in which the cores that draw pairs are planned to be busy
@@ -82,6 +84,8 @@ class _Asked:
     openers: int | None
     sealers: int | None
     widest: int
+    bucket: int
+    dealt: int
 
 
 def _deadline(memory: Memory, bus_bytes: int) -> int:
@@ -115,14 +119,14 @@ def _slots_of(asked: _Asked, load: float) -> int:
 
 
 @lru_cache(maxsize=256)
-def _position_map(capacity: int, unit: int) -> tuple[int, int]:
-    """Return buckets and their slots, a multiple of `unit`."""
+def _position_map(capacity: int, unit: int, most: int) -> tuple[int, int]:
+    """Return buckets and their slots, a multiple of `unit`, `most` where so few suffice."""
     found = []
     for entries in _ENTRIES:
         buckets = max(power_of_two(-(-capacity // entries)), 2)
         slots = _slots(capacity, buckets, pair_of_buckets(buckets))
         found.append((-(-slots // unit) * unit, buckets))
-        if found[-1][0] <= _BUCKET:
+        if found[-1][0] <= most:
             break
     slots, buckets = min(found)
     return buckets, slots
@@ -139,7 +143,8 @@ def _config(
     bins = max(int(-(-asked.capacity // load)), 2)
     hbm = min(round(share * bins) if hbm_bins is None else hbm_bins, bins - 1)
     slots = _slots_of(asked, load) if slots is None else slots
-    buckets, bucket_slots = _position_map(asked.capacity, max(asked.bus_bytes // 16, 1))
+    unit = max(asked.bus_bytes // 16, 1)
+    buckets, bucket_slots = _position_map(asked.capacity, unit, asked.bucket)
     config = OmapConfig(
         capacity=asked.capacity,
         value_bytes=asked.value_bytes,
@@ -156,6 +161,7 @@ def _config(
         beat_cycles=asked.beat_cycles,
         bus_bytes=asked.bus_bytes,
         host_bus_bytes=min(asked.widest, _PORT),
+        dealt=asked.dealt,
     )
     frames = min(frames_needed(*frame_statistics(config), _OPERATION), config.frames)
     return _chunked(replace(config, frames=max(frames, 4)))
@@ -230,6 +236,9 @@ def plan(
     openers: int | None = None,
     sealers: int | None = None,
     widest: int = _PORT,
+    bucket: int = _BUCKET,
+    dealt: int = 1,
+    serve: Serve | None = None,
 ) -> OmapConfig:
     """Return the map that moves the fewest host bytes an operation within the failure budget.
 
@@ -237,29 +246,30 @@ def plan(
     HBM; the share of bins there follows from it, else it is `share` (0.2). `load`: mean items of a bin, else chosen:
     of `LOADS`, and with `hbm_bytes` of those between them too. `trip`: cycles of a page's way to the host and back,
     from which `window` follows if not given. `widest`: bytes of a word of the host's ports, at most; they have more
-    than 32 only where pages hold up everything else.
+    than 32 only where pages hold up everything else. `bucket`: slots of a bucket, at most, where so few suffice.
+    `dealt`: channels over which each port is dealt. `serve`: what tells the cycles of DRAM, by which the pace of
+    operations is chosen (`models.omap.hbm`); without it, or for memory that is none, operations come as they may.
 
     Raises NoPlan where nothing fits, ValueError for values out of range.
     """
-    if not isinstance(capacity, int) or isinstance(capacity, bool) or not 1 <= capacity <= _MOST:
-        raise ValueError(f"capacity must be an integer from 1 to {_MOST:,}, not {capacity!r}")
+    _check(capacity)
     if KEYS.get(key) == BLOCK:  # an entry of the position map does not fit into a smaller word
         bus_bytes = max(bus_bytes, 2 * BLOCK)
-    interval = memory.interval(bus_bytes)
-    deadline = _deadline(memory, bus_bytes)
     asked = _Asked(
         capacity=capacity,
         value_bytes=value_bytes,
         key=key,
         bus_bytes=bus_bytes,
-        deadline=deadline,
+        deadline=_deadline(memory, bus_bytes),
         window=window,
         trip=trip,
         rounds=rounds,
-        beat_cycles=interval,
+        beat_cycles=memory.interval(bus_bytes),
         openers=openers,
         sealers=sealers,
         widest=widest,
+        bucket=bucket,
+        dealt=dealt,
     )
     best: OmapConfig | None = None
     for each in LOADS if load is None else (load,):
@@ -268,7 +278,19 @@ def plan(
         best = _finer(asked, best, hbm_bytes)
     if best is None:
         raise _no_plan(capacity, hbm_bytes, load is not None or share is not None)
-    return _cores(best, asked)
+    return _cores(_paced(best, memory, serve), asked)
+
+
+def _check(capacity: object) -> None:
+    if not isinstance(capacity, int) or isinstance(capacity, bool) or not 1 <= capacity <= _MOST:
+        raise ValueError(f"capacity must be an integer from 1 to {_MOST:,}, not {capacity!r}")
+
+
+def _paced(config: OmapConfig, memory: Memory, serve: Serve | None) -> OmapConfig:
+    """Return the map with the pace that its memory asks for."""
+    if serve is None or not isinstance(memory, Dram):
+        return config
+    return replace(config, pace=pace_of(config, memory, serve))
 
 
 def _no_plan(capacity: int, hbm_bytes: int | None, chosen: bool) -> NoPlan:

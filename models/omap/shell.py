@@ -9,18 +9,16 @@ from .config import OmapConfig
 from .errors import MapError
 
 __all__ = [
-    "PORTS",
-    "STATE_PORTS",
     "WALK_BITS",
     "Handshake",
     "port_bytes",
+    "ports",
     "register_map",
 ]
 
-#: the memory ports in their order: what each carries, and the space that it reaches (0 host, 1 HBM)
-PORTS = {"pages": 0, "messages": 0, "buckets": 1, "records": 1, "frames0": 1, "frames1": 1}
-#: those of a map that keeps its state
-STATE_PORTS = {**PORTS, "log": 0, "snapshot": 0}
+#: ports to the host's memory, those of a map that keeps its state, and to HBM
+_HOST, _STATE = ("pages", "messages"), ("log", "snapshot")
+_HBM = ("buckets", "records", "frames0", "frames1")
 #: bits of the most buckets that a run reads for a snapshot
 WALK_BITS = 4
 
@@ -32,10 +30,18 @@ _VAULT = (
 )
 
 
+def ports(config: OmapConfig, state: bool = False) -> dict[str, int]:
+    """Return the memory ports in their order: what each carries, and the space that it reaches: 0 the host's, those
+    behind it the channels of HBM over which ports are dealt. `state`: of a map that keeps its state."""
+    dealt = range(config.dealt)
+    hbm = {f"{name}.{k}" if len(dealt) > 1 else name: 1 + k for name in _HBM for k in dealt}
+    return dict.fromkeys(_HOST, 0) | hbm | dict.fromkeys(_STATE if state else (), 0)
+
+
 def port_bytes(config: OmapConfig, state: bool = False) -> tuple[int, ...]:
     """Return the bytes of a bus word of each port."""
-    ports = STATE_PORTS if state else PORTS
-    return tuple(config.bus_bytes if hbm else config.host_bus_bytes for hbm in ports.values())
+    spaces = ports(config, state).values()
+    return tuple(config.bus_bytes if space else config.host_bus_bytes for space in spaces)
 
 
 class Handshake(IntFlag):

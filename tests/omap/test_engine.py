@@ -182,3 +182,36 @@ def test_random_configurations(seed):
         made = requests(shape, 200, seed=run_seed)
         memory = FixedLatency(draw.randrange(1, 400), draw.choice([1, 4, 16, 32, 64]))
         _compare(shape, library, made, memory, draw.choice([0, 300]))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dealt", [2, 4])
+def test_ports_that_are_dealt_over_channels(dealt):
+    """Each channel has memory of its own. Golden's results and the model's cycles, with DRAM that operations are paced for,
+    and with memory that clears as one channel does."""
+    hbm = parse_memory(target_named("u55c").dram, target_named("u55c").clock_mhz)
+    shape = config(
+        dealt=dealt,
+        pace=40,
+        deadline=plan(40, 8, memory=hbm).deadline,
+        buckets=64,
+        bins=400,
+        hbm_bins=80,
+        slots=7,
+        frames=200,
+        capacity=300,
+    )
+    library, host = compile_map(shape), FixedLatency(315, 32)
+    for memory, interval in ((hbm, 0), (hbm, 300), (FixedLatency(20, 128), 0)):
+        made = requests(shape, 400, seed=interval)
+        steps = list(Map(shape, KEYS).run(made))
+        with Board(shape, library, host, memory, cleared=False) as board:
+            first = board.run([])
+            if memory is not hbm:
+                assert first.cycles == cleared(shape, memory) + 1
+            ended = board.run(made, interval=interval)
+            assert ended.error is None
+            assert board.responses(len(made)) == expected(made, steps)
+            assert board.page_bursts() == board.expected_bursts(steps)
+            told = run(shape, public(steps), host, interval=interval, **board.places(400))
+            assert ended.cycles == told.total

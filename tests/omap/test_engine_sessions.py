@@ -17,7 +17,7 @@ from penstock.models.omap.golden import Map, Step
 from penstock.models.omap.messages import Keys
 from penstock.models.omap.session_stages import collected, fetched
 from penstock.models.omap.sessions import ROLES, opening_cycles
-from penstock.models.omap.shell import PORTS, port_bytes
+from penstock.models.omap.shell import port_bytes, ports
 from penstock.models.omap.traffic import bursts, page_traffic
 from penstock.models.omap.vault import Role
 from penstock.sim.native import PortSpec, build
@@ -38,12 +38,13 @@ _HOST, _HBM = FixedLatency(30, 32), FixedLatency(20, 128)
 @pytest.fixture(scope="module")
 def library():
     engine = MapEngine(_SHAPE, digest=DIGEST)
-    ports = [
+    spaces = ports(_SHAPE).values()
+    specs = [
         PortSpec(f"m{k}_axi", size, True, True, space)
-        for k, (size, space) in enumerate(zip(port_bytes(_SHAPE), PORTS.values(), strict=True))
+        for k, (size, space) in enumerate(zip(port_bytes(_SHAPE), spaces, strict=True))
     ]
     verilog = filled(to_verilog(Shell(engine, engine.register_map)), unset(_SHAPE))
-    return build(verilog, ports=ports, register_map=engine.register_map)
+    return build(verilog, ports=specs, register_map=engine.register_map)
 
 
 class _Device:
@@ -57,7 +58,9 @@ class _Device:
         )
         self.box, self._page = Map(_SHAPE, Keys(page, hashed, pairs)), page
         self.steps: list[Step] = []
-        timings = {f"m{k}": _HBM if space else _HOST for k, space in enumerate(PORTS.values())}
+        timings = {
+            f"m{k}": _HBM if space else _HOST for k, space in enumerate(ports(_SHAPE).values())
+        }
         self.rig = Rig(
             _SHAPE, library, timings, _SHAPE.host_bytes, _SHAPE.hbm_bytes, vault_values(0)
         )

@@ -71,7 +71,7 @@ def test_maps_of_every_size_fit_or_name_one_that_does(value_bytes: int) -> None:
 
 def test_a_map_of_a_million_items_has_its_list_in_ultraram() -> None:
     """Three frames a word, of 72 bits, in 4,096 words each: one ring, however many frames are freed a cycle."""
-    design = ps.compile(_map(1 << 20, 8))
+    design = ps.compile(_map(1 << 20, 8), memory="latency=60,bytes=32")
     compiled = design.compiled
     frames, bits = compiled.plan.frames, compiled.plan.frame_bits
     shapes = [shape for shape, style in compiled.ram_styles.items() if style == "ultra"]

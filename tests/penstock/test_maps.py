@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 from contextlib import redirect_stderr, redirect_stdout, suppress
 
 import numpy as np
@@ -29,6 +30,8 @@ from penstock.models.omap.planner import NoPlan, plan
 from penstock.models.omap.tails import BUDGET, failures, total
 from testbench.omap import KEYS, config, requests
 
+#: HBM that is always ready
+_IDEAL = "latency=60,bytes=32"
 _MAP = """import penstock as ps
 
 sessions = ps.ObliviousMap(key=ps.u64, value=ps.bytes(8), capacity=200)
@@ -81,14 +84,15 @@ def test_plans_that_none_betters(tmp_path):
         for line in table.splitlines()
         if "%" in line
     ]
-    plans = [(float(row[1]), float(row[3]), -float(row[5])) for row in rows]
+    plans = [(float(row[2]), float(row[4]), -float(row[6])) for row in rows]
     assert len(plans) > 2
     for one in plans:
         for other in plans:
             assert one is other or any(a < b for a, b in zip(one, other, strict=True))
-    # a row is what that share compiles to
-    share, rate = next((row[0], float(row[5])) for row in rows)
-    alone = _run("model", kernel, "--share", int(share[:-1]) / 100, "--ops", 300).output
+    # a row is what that share and load compile to
+    share, load, rate = next((row[0], row[1], float(row[6])) for row in rows)
+    given = ("--share", int(share[:-1]) / 100, "--load", load)
+    alone = _run("model", kernel, *given, "--ops", 300).output
     assert f"300, {rate:.2f}"[:-1] in alone
     assert "plans" not in _run("model", kernel, "--ops", 9).output.partition("resources")[2]
 
@@ -227,7 +231,6 @@ def test_text_and_python_declare_one_map(kernel, tmp_path):
         (["model", "--cores", 3], "E471", "--cores is a power of two, not 3"),
         (["model", "--rounds", 3], "E471", "--rounds is a power of two, not 3"),
         (["model", "--channels", 3], "E471", "--channels is a power of two, not 3"),
-        (["model", "--channels", 2, "--memory", "dram"], "E471", "answer after a fixed latency"),
         (["model", "--channels", 2, "--target", "vu9p"], "E471", "for a target that has HBM"),
         (["model", "--data", "none.txt"], "E472", "the file cannot be read: No such file"),
         (["build", "--board", "ulx3s-85f", "--out", "b"], "E601", "does not fit on ulx3s-85f"),
@@ -273,17 +276,41 @@ def test_entries_of_the_position_map():
     assert [ps.compile(one).plan.entry_bytes for one in made] == [16, 32]
 
 
+def test_hbm_has_the_timing_of_its_dram(tmp_path, capsys):
+    """A plan paced for its rows, and beside it what memory that is always ready would allow; the words are those of a report."""
+    path = tmp_path / "m.psk"
+    path.write_text("map m(key: u64, value: bytes[8])\n  capacity = 2**16\n")
+    given = ["model", str(path), "--ops", "3000", "--plans"]
+    assert run(given) == 0
+    said = capsys.readouterr().out
+    assert "with HBM of hbm2-2000" in " ".join(said.replace("│", " ").split())
+    rate, beside = (float(n) for n in re.findall(r"([\d.]+) million", said)[:2])
+    assert 17 < rate < 21 < beside
+    assert run([*given[:4], "--memory", _IDEAL]) == 0
+    said = capsys.readouterr().out
+    assert float(re.findall(r"([\d.]+) million", said)[0]) == beside and "ideal" not in said
+
+
+def test_ports_that_are_dealt_have_channels_of_their_own():
+    made = ps.ObliviousMap(value=ps.bytes(8), capacity=1 << 16, name="m")
+    design = ps.compile(made, channels=4)
+    assert (design.plan.dealt, design.plan.bus_bytes, len(design.bus_ports)) == (4, 32, 18)
+    assert sorted({port.space for port in design.bus_ports}) == [0, 1, 2, 3, 4]
+    assert 4 * design.plan.channel_bytes >= design.plan.hbm_bytes
+    assert ps.compile(made, channels=4).plan == design.plan  # the same pace each time
+
+
 def test_ports_that_join_two_channels_of_hbm():
     """A scan takes half the cycles; only then does the front bind less."""
     made = ps.ObliviousMap(value=ps.bytes(8), capacity=1 << 16, name="m")
-    one, two = (ps.compile(made, channels=count) for count in (1, 2))
+    one, two = (ps.compile(made, channels=count, memory=_IDEAL) for count in (1, 2))
     assert (one.channels, two.channels) == (1, 2)
     assert (one.plan.bus_bytes, two.plan.bus_bytes) == (32, 64)
     assert one.plan.bytes_per_operation == two.plan.bytes_per_operation
     assert two.memories(two.memory)["m2"] == FixedLatency(60, 64)
     took = [design.run(ops=400, backend="model").cycles for design in (one, two)]
     assert took[1] < 0.75 * took[0]
-    four = ps.compile(made, channels=4).plan
+    four = ps.compile(made, channels=4, memory=_IDEAL).plan
     assert FrontSchedule.of(four).interval == BackSchedule.of(four).interval == 7
 
 
@@ -293,7 +320,7 @@ def test_pages_have_ports_and_merges_as_wide_as_they_have_to_be():
     widths = {}
     for size in (8, 64, 256):
         made = ps.ObliviousMap(value=ps.bytes(size), capacity=1 << 16, name="m")
-        design = ps.compile(made)
+        design = ps.compile(made, memory=_IDEAL)
         config = design.plan
         widths[size] = (config.host_bus_bytes, config.merge_blocks)
         assert design.link.bytes_per_cycle == config.host_bus_bytes
@@ -302,7 +329,7 @@ def test_pages_have_ports_and_merges_as_wide_as_they_have_to_be():
         if size > 8:
             assert moved * 1000 / told.cycles * design.target.clock_mhz * 1e6 > 0.8 * 12e9
             # a link of half the rate takes a port of half the width
-            narrow = ps.compile(made, link="gbps=40,latency=1.26us")
+            narrow = ps.compile(made, link="gbps=40,latency=1.26us", memory=_IDEAL)
             assert narrow.plan.host_bus_bytes == 32
     assert widths == {8: (64, 1), 64: (64, 4), 256: (64, 4)}
 
@@ -312,7 +339,7 @@ def test_pages_have_ports_and_merges_as_wide_as_they_have_to_be():
 def test_few_requests_in_flight_have_no_more_cores_than_pages(value_bytes, window):
     """Cores that more requests would keep busy change no cycle."""
     made = ps.ObliviousMap(key=ps.u64, value=ps.bytes(value_bytes), capacity=64)
-    options = {"window": window, "load": 1.0, "share": 0.0}
+    options = {"window": window, "load": 1.0, "share": 0.0, "memory": _IDEAL}
     design = ps.compile(made, **options)
     assert (design.config()["openers"], design.config()["sealers"]) == (2 * window, 2 * window)
     more = ps.compile(made, cores=32, **options)
@@ -323,9 +350,19 @@ def test_few_requests_in_flight_have_no_more_cores_than_pages(value_bytes, windo
 
 
 @pytest.mark.long
+def test_hardware_under_dram_is_the_models():
+    """As it is planned: HBM with rows and refreshes in each channel of a port."""
+    made = ps.ObliviousMap(value=ps.bytes(8), capacity=2000, name="m")
+    design = ps.compile(made, channels=4, window=32)
+    golden, model, rtl = (design.run(ops=2000, backend=b) for b in ("golden", "model", "rtl"))
+    assert rtl.cycles == model.cycles and rtl.facts == golden.facts
+    assert all(np.array_equal(rtl.codes[name], codes) for name, codes in golden.codes.items())
+
+
+@pytest.mark.long
 def test_hardware_whose_ports_join_two_channels_is_the_models():
     made = ps.ObliviousMap(value=ps.bytes(64), capacity=200, name="m")
-    design = ps.compile(made, channels=2, window=16)
+    design = ps.compile(made, channels=2, window=16, memory=_IDEAL)
     assert (design.plan.host_bus_bytes, design.plan.merge_blocks) == (64, 4)
     golden, model, rtl = (design.run(ops=500, backend=b) for b in ("golden", "model", "rtl"))
     assert rtl.cycles == model.cycles and rtl.facts == golden.facts

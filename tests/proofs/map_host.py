@@ -8,7 +8,7 @@ from collections.abc import Callable
 from amaranth.hdl import Value
 from harness import Bench
 
-from penstock.models.omap.shell import STATE_PORTS, Handshake
+from penstock.models.omap.shell import Handshake, ports
 
 __all__ = ["MapHost"]
 
@@ -41,7 +41,7 @@ class MapHost:
         self._inputs, self._done = bench.inputs, first["done"]
         size = self._config.bus_bytes
         self._memories = []
-        for k, hbm in enumerate(STATE_PORTS.values()):
+        for k, hbm in enumerate(ports(self._config, True).values()):
             for n, outputs in enumerate((first, second) if hbm else (first,)):
                 run = f" ({n})" if hbm else ""
                 word = size if hbm else self._config.host_bus_bytes

@@ -21,7 +21,7 @@ from penstock.hdl.omap import engine
 from penstock.hdl.omap import pairs as pair_generator
 from penstock.hdl.omap.door import door_members
 from penstock.models.omap.config import OmapConfig
-from penstock.models.omap.shell import STATE_PORTS, register_map
+from penstock.models.omap.shell import ports, register_map
 from penstock.models.omap.state import Told, What
 
 #: a map of two items in four bins, one of them in HBM
@@ -260,7 +260,7 @@ class _Pairs(wiring.Component):
 def traffic(config: OmapConfig) -> Bench:
     """Two engines with keys, requests, records, pages and HBM of their own."""
     b = Bench()
-    hosts = tuple(f"m{k}" for k, hbm in enumerate(STATE_PORTS.values()) if not hbm)
+    hosts = tuple(f"m{k}" for k, hbm in enumerate(ports(config, True).values()) if not hbm)
     answers = (
         "arready",
         "rvalid",

@@ -23,7 +23,7 @@ from penstock.models.omap.cycles import public, run
 from penstock.models.omap.kept_device import KeptDevice
 from penstock.models.omap.session_stages import collected, fetched, filed, walked
 from penstock.models.omap.sessions import ROLES, digest_of_map, opening_cycles
-from penstock.models.omap.shell import STATE_PORTS, port_bytes
+from penstock.models.omap.shell import port_bytes, ports
 from penstock.models.omap.state import HEAD, Kind
 from penstock.models.omap.traffic import bursts, page_traffic
 from penstock.models.omap.vault import Role
@@ -67,10 +67,10 @@ def compiled(
     digest = digest_of_map(shape)
     door = None if handshakes else PresetDoor(_SESSIONS, "derived", digest)
     engine = MapEngine(shape, door=door, digest=digest, state=True)
-    ports = [
+    specs = [
         PortSpec(f"m{k}_axi", size, True, True, space)
         for k, (size, space) in enumerate(
-            zip(port_bytes(shape, True), STATE_PORTS.values(), strict=True)
+            zip(port_bytes(shape, True), ports(shape, True).values(), strict=True)
         )
     ]
     sessions = "quick handshakes" if handshakes else "sessions of a power-up"
@@ -81,7 +81,7 @@ def compiled(
         )
     return build(
         filled(text, unset(shape)),
-        ports=ports,
+        ports=specs,
         register_map=engine.register_map,
         optimise=optimise,
     )
@@ -112,7 +112,9 @@ class Both:
             "root": int.from_bytes(root, "little"),
             "entropy": int.from_bytes(entropy, "little"),
         }
-        timings = {f"m{k}": hbm if space else _HOST for k, space in enumerate(STATE_PORTS.values())}
+        timings = {
+            f"m{k}": hbm if space else _HOST for k, space in enumerate(ports(shape, True).values())
+        }
         self.rig = Rig(
             shape, library, timings, shape.host_bytes, shape.hbm_bytes, vault, state=True
         )

@@ -23,7 +23,7 @@ from penstock.models.omap.boundary import Frames
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.golden import Step
 from penstock.models.omap.messages import Keys, Operation, Request, Response, Status
-from penstock.models.omap.shell import PORTS, port_bytes, register_map
+from penstock.models.omap.shell import port_bytes, ports, register_map
 from penstock.models.omap.storages import memories
 from penstock.models.omap.traffic import bursts, page_traffic
 from penstock.models.omap.vault import Role
@@ -137,15 +137,16 @@ def _door() -> PresetDoor:
 def compile_map(config: OmapConfig) -> Library:
     """The hardware of a map, for simulation, with keys of its own and one session in its table."""
     registers = register_map(0)
-    ports = [
+    spaces = ports(config).values()
+    specs = [
         PortSpec(f"m{k}_axi", size, True, True, space)
-        for k, (size, space) in enumerate(zip(port_bytes(config), PORTS.values(), strict=True))
+        for k, (size, space) in enumerate(zip(port_bytes(config), spaces, strict=True))
     ]
     text = kept(
         f"{config!r} preset {generator('penstock.engines.omap')}",
         lambda: to_verilog(Shell(MapEngine(config, door=_door()), registers)),
     )
-    return build(filled(text, unset(config)), ports=ports, register_map=registers)
+    return build(filled(text, unset(config)), ports=specs, register_map=registers)
 
 
 def unset(config: OmapConfig) -> list[tuple[int, Storage]]:
@@ -176,7 +177,9 @@ class Board:
         cleared: bool = True,
     ) -> None:
         self.config, self.frames = config, Frames.of(config)
-        memories = {f"m{k}": hbm if space else host for k, space in enumerate(PORTS.values())}
+        memories = {
+            f"m{k}": hbm if space else host for k, space in enumerate(ports(config).values())
+        }
         if messages is not None:
             memories["m1"] = messages
         self.machine = NativeMachine(
@@ -188,7 +191,8 @@ class Board:
         )
         self._most = _round(most * self.frames.size)
         self.machine.reserve(0, config.host_bytes + 2 * self._most, space=0)
-        self.machine.reserve(0, config.hbm_bytes, space=1)
+        for channel in range(config.dealt):
+            self.machine.reserve(0, config.channel_bytes, space=1 + channel)
         self.machine.trace(0)
         self.number = 0
         if cleared:

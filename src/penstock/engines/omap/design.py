@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from penstock.models.crypto import gcm, noise
 from penstock.models.errors import HardwareError
 from penstock.models.mapping import Storage
 from penstock.models.memory import FixedLatency, Memory
+from penstock.models.memory.dram import Dram
 from penstock.models.numerics.formats import Codes, Format, parse_format
 from penstock.models.omap.boundary import Frames
 from penstock.models.omap.config import OmapConfig
@@ -34,13 +35,7 @@ from penstock.models.omap.sessions import (
     prologue,
 )
 from penstock.models.omap.sessions import Request as Asked
-from penstock.models.omap.shell import (
-    PORTS,
-    STATE_PORTS,
-    Handshake,
-    port_bytes,
-    register_map,
-)
+from penstock.models.omap.shell import Handshake, port_bytes, ports, register_map
 from penstock.models.omap.storages import memories
 from penstock.models.omap.traffic import bursts, page_traffic
 from penstock.models.omap.vault import KeySchedule, Role, boot_cycles
@@ -63,9 +58,14 @@ _TRACED = 20_000
 
 def joined(memory: Memory, channels: int) -> Memory:
     """Return the timing of channels of HBM side by side, whose words lie in turn in each of them."""
-    if channels == 1 or not isinstance(memory, FixedLatency):
+    if channels == 1:
         return memory
-    return FixedLatency(memory.latency, channels * memory.bytes_per_cycle)
+    if isinstance(memory, FixedLatency):
+        return FixedLatency(memory.latency, channels * memory.bytes_per_cycle)
+    assert isinstance(memory, Dram)
+    parts = memory.timing.organisation
+    wide = replace(parts, width=channels * parts.width)
+    return replace(memory, timing=replace(memory.timing, organisation=wide))
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,7 +111,7 @@ class MapDesign(Design):
 
     @property
     def _ports(self) -> dict[str, int]:
-        return STATE_PORTS if self.state else PORTS
+        return ports(self.plan, self.state)
 
     def component(self, parts: Parts) -> Any:
         from penstock.hdl.omap.engine import MapEngine
@@ -170,8 +170,8 @@ class MapDesign(Design):
         return (
             f"{plan.window} requests in flight, {plan.openers} cores that open and "
             f"{plan.sealers} that seal, {plan.rounds} round{'s' * (plan.rounds > 1)} a cycle"
-            + f", {self.channels} channels of HBM a port"
-            * (self.channels > 1)
+            + f", {self.channels} channels of HBM a port" * (self.channels > 1)
+            + f", dealt over {plan.dealt}" * (plan.dealt > 1)
         )
 
     def workload(self, given: Given) -> Mapped:
@@ -281,7 +281,9 @@ class Mapped(Workload):
     def drive(self, machine: Metered) -> Result:
         places = self._places
         machine.reserve(0, places.pop("end"))
-        machine.reserve(0, self.design.plan.hbm_bytes, space=1)
+        plan = self.design.plan
+        for channel in range(plan.dealt):
+            machine.reserve(0, plan.channel_bytes, space=1 + channel)
         fixed = {**places, "count": 0, "interval": self.interval}
         session = self._opened(machine, fixed)
         if isinstance(session, HardwareError):

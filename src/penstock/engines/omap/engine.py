@@ -17,13 +17,12 @@ from penstock.models.omap.errors import MapError
 from penstock.models.omap.planner import NoPlan, fitting, largest
 from penstock.models.omap.resources import estimate
 from penstock.models.resources import AIM, MOST
-from penstock.targets import timing_of
 
 from .commands import COMMANDS
 from .design import MapDesign
 from .operations import check_options
 from .options import OPTIONS
-from .plans import link_of, own_link, plans, room
+from .plans import hbm_of, link_of, own_link, plans, room
 
 if TYPE_CHECKING:
     import click
@@ -93,7 +92,7 @@ class MappingEngine(Engine):
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
         assert isinstance(kernel, MapKernel)
         kernel.check()
-        timing = timing_of(given.memory, part)
+        timing = hbm_of(given, part)
         link = link_of(given, part)
         _check_powers(given)
         tried = partial(plans, kernel, part, timing, given, link)

@@ -65,7 +65,7 @@ _PLAN = tuple(
             "channels",
             click.IntRange(1, 4),
             "N",
-            "Channels of HBM that each of a map's ports joins: 1, 2 or 4.  [default: planned]",
+            "Channels of HBM that each of a map's ports has: 1, 2 or 4.  [default: planned]",
         ),
     )
 )

@@ -4,33 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import product
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.boards.catalogue import targets
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.omap.kernel import MapKernel
 from penstock.engines.base import Given
 from penstock.models.memory import FixedLatency, Memory
+from penstock.models.memory.dram import Dram, Timing
 from penstock.models.omap.config import OmapConfig
+from penstock.models.omap.hbm import plainly
 from penstock.models.omap.planner import fitting, plan
 from penstock.models.resources import AIM
 from penstock.models.target import Target
 from penstock.outcome import Outcome
 from penstock.report.rows import Column, Grid
 from penstock.report.words import amount
-from penstock.targets import link_named
+from penstock.targets import link_named, timing_of
 
 from .design import MapDesign, Mapped, joined
 
-__all__ = ["front", "has_hbm", "link_of", "own_link", "plans", "room"]
+__all__ = ["front", "has_hbm", "hbm_of", "ideal", "link_of", "own_link", "plans", "room"]
 
 #: a page's way over PCIe and back, as the published system has it, in µs
 _ROUND_TRIP = 1.26
 #: bytes a cycle of the widest port to a host on PCIe: 512 bits at 250 MHz carry what 16 lanes do
 _PORT = 64
-#: shares of the bins in HBM that the front of plans is made of
-_SHARES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
+#: shares of the bins in HBM, and their mean loads, that the front of plans is made of; None: of the fewest host bytes
+_SHARES, _LOADS = (0.02, 0.1, 0.2, 0.5, 0.8, 0.9), (None, 2.0, 4.0, 8.0)
+
+
+class _Channels(NamedTuple):
+    """Channels of a port: how many are joined to a word, over how many of these it is dealt; slots of a bucket, at most."""
+
+    joined: int = 1
+    dealt: int = 1
+    bucket: int = 16
+
+
+#: those that are tried, for memory that answers after a fixed latency and for DRAM, whose rows bind: small buckets
+#: take fewer words and more memory. All ports together have at most 29 of 32 channels, with messages.
+_FIXED = _Channels(), _Channels(2), _Channels(4)
+_DRAM = _Channels(), _Channels(dealt=2), _Channels(2, 2), _Channels(dealt=4), _Channels(1, 4, 8)
+
+
+def hbm_of(given: Given, part: Target) -> Memory:
+    """Return the timing of a channel of HBM: the part's DRAM where it has some and no other was given. Raises KernelError (E604)."""
+    return timing_of(given.memory or ("dram" if part.dram else None), part)
+
+
+def _served(
+    timing: Timing,
+    writes: NDArray[np.bool_],
+    arrivals: NDArray[np.int64],
+    bursts: NDArray[np.uint64],
+) -> NDArray[np.int64]:
+    """A `models.omap.hbm.Serve`, quick where there is g++."""
+    from penstock.sim.memory.dram import serve
+    from penstock.sim.native.toolchain import BuildError
+
+    try:
+        return serve(timing, writes, arrivals, bursts)[0]
+    except BuildError:
+        return plainly(timing, writes, arrivals, bursts)
 
 
 def link_of(given: Given, part: Target) -> Memory | None:
@@ -65,7 +106,7 @@ def plans(
     link: Memory | None,
     capacity: int,
 ) -> list[OmapConfig]:
-    """Return a map's plans, one for each number of channels that a port may join. `of`: has the sizes of its keys and values.
+    """Return a map's plans, one for each way in which a port may have channels. `of`: has the sizes of its keys and values.
 
     Raises as `models.omap.planner.plan`; KernelError (E471) for channels that there are not.
     """
@@ -75,8 +116,11 @@ def plans(
             capacity,
             of.value_bytes,
             key=of.key,
-            memory=joined(timing, channels),
-            bus_bytes=channels * max(part.bus_bytes, 16),
+            memory=joined(timing, channels.joined),
+            bus_bytes=channels.joined * max(part.bus_bytes, 16),
+            dealt=channels.dealt,
+            bucket=channels.bucket,
+            serve=_served,
             hbm_bytes=given.option("hbm"),
             load=given.option("load"),
             share=given.option("share"),
@@ -91,6 +135,34 @@ def plans(
     ]
 
 
+def ideal(outcome: Outcome) -> float | None:
+    """Return the million operations a second of the map that is planned for memory of fixed latency, for the operations
+    of the run; None where there is none, or the run has such memory."""
+    design, workload = outcome.design, outcome.workload
+    assert isinstance(design, MapDesign) and isinstance(workload, Mapped)
+    given, part = workload.given, design.target
+    if isinstance(design.memory, FixedLatency):
+        return None
+    memory, link = timing_of(part.timing, part), link_of(given, part)
+    try:
+        tried = plans(design.plan, part, memory, given, link, design.plan.capacity)
+    except ValueError:
+        return None
+    config = fitting(tried, part, room(part), given.option("fill", AIM))
+    return None if config is None else _rate(design, config, memory, workload, link)
+
+
+def _rate(
+    design: MapDesign, config: OmapConfig, memory: Memory, workload: Mapped, link: Memory | None
+) -> float | None:
+    """Return the million operations a second of another plan, for the operations of a run."""
+    part = design.target
+    other = replace(design, plan=config, memory=memory, link=link or own_link(config, part))
+    mapped = Mapped(other, workload.name, workload.requests, workload.given)
+    cycles = mapped.model(memory).total
+    return None if cycles is None else mapped.count / cycles * part.clock_mhz
+
+
 def front(outcome: Outcome) -> Grid:
     """Return the plans of a map that no other one betters in trusted bytes, host bytes and rate; rates are the cycle model's, of the operations of the run."""
     design, workload = outcome.design, outcome.workload
@@ -98,25 +170,35 @@ def front(outcome: Outcome) -> Grid:
     given, part, made = workload.given, design.target, []
     link = link_of(given, part)
     for config in _of_shares(design, given, link):
-        other = replace(design, plan=config, link=link or own_link(config, part))
-        mapped = Mapped(other, workload.name, workload.requests, given)
-        cycles = mapped.model(design.memory).total
-        if cycles is not None:
-            rate = mapped.count / cycles * part.clock_mhz
+        rate = _rate(design, config, design.memory, workload, link)
+        if rate is not None:
             made.append((config.hbm_bytes, config.bytes_per_operation, -rate, config))
-    best = [one for one in made if not any(_betters(other[:3], one[:3]) for other in made)]
+    best = [
+        one
+        for one in sorted(made, key=lambda one: one[:3])
+        if not any(_betters(other[:3], one[:3]) for other in made)
+    ]
     rows = [
         (
             f"{config.alpha:.0%}",
-            f"{config.hbm_bytes:,}",
+            amount(config.load),
+            f"{config.hbm_bytes / 2**20:,.1f}",
             f"{config.hbm_bytes / config.capacity:.0f}",
             amount(round(config.bytes_per_operation)),
-            f"{config.host_bytes:,}",
+            f"{config.host_bytes / 2**20:,.1f}",
             f"{-rate:.2f}",
         )
         for *_, rate, config in best
     ]
-    names = "in HBM", "trusted bytes", "an item", "host bytes an operation", "bytes of pages", "M/s"
+    names = (
+        "in HBM",
+        "items a bin",
+        "trusted MiB",
+        "bytes an item",
+        "host bytes an operation",
+        "pages, MiB",
+        "M/s",
+    )
     columns = tuple(Column(name, right=True) for name in names)
     said = (
         f"{len(best)} of {len(made)} plans, none of which another betters in all of trusted bytes, host bytes an operation and rate. "
@@ -126,11 +208,11 @@ def front(outcome: Outcome) -> Grid:
 
 
 def _of_shares(design: MapDesign, given: Given, link: Memory | None) -> Iterable[OmapConfig]:
-    """Yield the plan of each share in HBM that the part holds."""
+    """Yield the plan of each share in HBM and each load that the part holds; of one load alone, where one was given."""
     part, most = design.target, min(room(design.target), given.option("hbm", inf))
-    own: Mapping[str, Any] = {n: v for n, v in given.options.items() if n not in ("hbm", "load")}
-    for share in _SHARES:
-        asked = replace(given, options={**own, "share": share})
+    own: Mapping[str, Any] = {n: v for n, v in given.options.items() if n != "hbm"}
+    for load, share in product((own["load"],) if "load" in own else _LOADS, _SHARES):
+        asked = replace(given, options={**own, "share": share, "load": load})
         try:
             tried = plans(design.plan, part, design.memory, asked, link, design.plan.capacity)
         except ValueError:
@@ -147,20 +229,18 @@ def has_hbm(part: Target) -> bool:
     return part.memory.kind.startswith("HBM")
 
 
-def _channels(count: int | None, part: Target, timing: Memory) -> tuple[int, ...]:
-    """Return how many channels a port may join. Raises KernelError (E471)."""
-    able = has_hbm(part) and isinstance(timing, FixedLatency)
-    if count is None:
-        return (1, 2, 4) if able else (1,)
-    if count == 1 or able:
-        return (count,)
-    what = "whose channels answer after a fixed latency" if has_hbm(part) else "that has HBM"
+def _channels(count: int | None, part: Target, timing: Memory) -> tuple[_Channels, ...]:
+    """Return which channels a port may have. Raises KernelError (E471)."""
+    able = (_DRAM if isinstance(timing, Dram) else _FIXED) if has_hbm(part) else (_Channels(),)
+    chosen = tuple(one for one in able if count in (None, one.joined * one.dealt))
+    if chosen:
+        return chosen
     others = ", ".join(name for name, other in targets().items() if has_hbm(other))
     raise error(
         "E471",
-        f"--channels {count} is for a target {what}",
+        f"--channels {count} is for a target that has HBM",
         Span.whole("--channels"),
-        hint=f"leave it out, or choose one of {others} with --memory latency=L,bytes=B",
+        hint=f"leave it out, or choose one of {others}",
     )
 
 

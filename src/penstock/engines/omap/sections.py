@@ -13,7 +13,7 @@ from penstock.report.rows import Facts, Part, Row
 from penstock.report.words import amount, plural, target_text
 
 from .design import MapDesign, Mapped
-from .plans import front
+from .plans import front, ideal
 
 __all__ = ["summary"]
 
@@ -100,6 +100,15 @@ def _budget(design: MapDesign) -> Facts:
     return Facts(tuple(rows), title="failure budget")
 
 
+def _beside(outcome: Outcome) -> list[Row]:
+    """What memory that is always ready would allow."""
+    rate = ideal(outcome)
+    part = outcome.design.target if outcome.design is not None else None
+    if rate is None or part is None:
+        return []
+    return [Row("", f"{rate:.3f} million with a plan for ideal memory ({part.timing})")]
+
+
 def _speed(outcome: Outcome) -> list[Row]:
     if outcome.cycles is None or outcome.model is None or outcome.design is None:
         return []
@@ -112,6 +121,7 @@ def _speed(outcome: Outcome) -> list[Row]:
             f"{count:,}, {count / outcome.cycles * mhz:.3f} million a second; "
             f"{counters['pages'] / count:.3f} pages each",
         ),
+        *_beside(outcome),
         Row("latency", f"{counters['latency'] / mhz:.2f} µs from arrival to response, mean"),
     ]
     for name, cycles in outcome.model.facts["latency"].items():

@@ -1,0 +1,109 @@
+"""One memory port in front of several channels."""
+
+from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..stream.queue import Queue
+
+__all__ = ["Dealt"]
+
+#: bits of an address in a chunk, which no burst leaves
+_CHUNK = 12
+
+
+class Dealt(wiring.Component):
+    """Deals chunks of 4 KiB over channels: chunk n lies in channel n modulo their number, behind those of the same channel.
+
+    Whatever passes is passed on in the same cycle. Read data and answers come back in the order of their
+    commands: a channel that is quicker keeps its own until then. W passes in the cycles behind its AW.
+
+    Parameters
+    ----------
+    signature
+        Of the ports, which read, write, or both.
+    channels
+        A power of two, ≥ 2.
+    opened
+        Bursts of each direction that may be begun and not ended.
+
+    Members
+    -------
+    master : In(signature)
+    bus0, bus1, … : Out(signature)
+    """
+
+    def __init__(self, signature, channels, opened):
+        if channels < 2 or channels & (channels - 1):
+            raise ValueError(f"channels must be a power of two, 2 or more, not {channels!r}")
+        self.port, self.channels, self.opened = signature, channels, opened
+        self.bits = (channels - 1).bit_length()
+        buses = {f"bus{k}": Out(signature) for k in range(channels)}
+        super().__init__({"master": In(signature), **buses})
+
+    def elaborate(self, platform):
+        m = Module()
+        self.buses = [getattr(self, f"bus{k}") for k in range(self.channels)]
+        if self.port.read:
+            m.submodules.reads = reads = Queue(self.bits, self.opened)
+            self._command(m, "ar", reads)
+            self._back(m, "r", ("id", "data", "resp", "last"), reads, self.master.rlast)
+        if self.port.write:
+            m.submodules.words = words = Queue(self.bits, self.opened)
+            m.submodules.writes = writes = Queue(self.bits, self.opened)
+            self._command(m, "aw", words, writes)
+            self._words(m, words)
+            self._back(m, "b", ("id", "resp"), writes, 1)
+        return m
+
+    def _command(self, m, channel, *orders):
+        """A command to the channel that its address names, noted in its order."""
+        master = self.master
+        address = getattr(master, f"{channel}addr")
+        number = Signal(self.bits, name=f"{channel}_channel")
+        room, taken = Signal(name=f"{channel}_room"), Signal(name=f"{channel}_taken")
+        ready = Array(getattr(bus, f"{channel}ready") for bus in self.buses)[number]
+        m.d.comb += [
+            number.eq(address[_CHUNK : _CHUNK + self.bits]),
+            room.eq(Cat(order.i.ready for order in orders).all()),
+            getattr(master, f"{channel}ready").eq(ready & room),
+            taken.eq(getattr(master, f"{channel}valid") & ready & room),
+        ]
+        for order in orders:
+            m.d.comb += [order.i.valid.eq(taken), order.i.payload.eq(number)]
+        for k, bus in enumerate(self.buses):
+            offers = getattr(master, f"{channel}valid") & room & (number == k)
+            m.d.comb += getattr(bus, f"{channel}valid").eq(offers)
+            local = Cat(address[:_CHUNK], address[_CHUNK + self.bits :])
+            m.d.comb += getattr(bus, f"{channel}addr").eq(local)
+            for name in ("id", "len", "size", "burst"):
+                m.d.comb += getattr(bus, channel + name).eq(getattr(master, channel + name))
+
+    def _words(self, m, order):
+        """Words to the channel of the oldest burst that has not had all of them."""
+        master = self.master
+        ready = Array(bus.wready for bus in self.buses)[order.o.payload]
+        m.d.comb += [
+            master.wready.eq(ready & order.o.valid),
+            order.o.ready.eq(master.wvalid & ready & master.wlast),
+        ]
+        for k, bus in enumerate(self.buses):
+            m.d.comb += bus.wvalid.eq(master.wvalid & order.o.valid & (order.o.payload == k))
+            for name in ("data", "strb", "last"):
+                m.d.comb += getattr(bus, f"w{name}").eq(getattr(master, f"w{name}"))
+
+    def _back(self, m, channel, names, order, last):
+        """What comes back, from the channel of the oldest burst."""
+        master = self.master
+        valid, ready = getattr(master, f"{channel}valid"), getattr(master, f"{channel}ready")
+        theirs = Array(getattr(bus, f"{channel}valid") for bus in self.buses)
+        m.d.comb += [
+            valid.eq(theirs[order.o.payload] & order.o.valid),
+            order.o.ready.eq(valid & ready & last),
+        ]
+        for k, bus in enumerate(self.buses):
+            own = order.o.valid & (order.o.payload == k)
+            m.d.comb += getattr(bus, f"{channel}ready").eq(ready & own)
+        for name in names:
+            values = Array(getattr(bus, channel + name) for bus in self.buses)
+            m.d.comb += getattr(master, channel + name).eq(values[order.o.payload])
