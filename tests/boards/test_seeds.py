@@ -20,6 +20,7 @@ import penstock.boards.flow as flow
 from penstock.boards.build import Slow, build
 from penstock.boards.catalogue import boards
 from penstock.boards.flow import Placed, Sources, Unfit
+from penstock.boards.rgmii import BESIDE
 from penstock.boards.timing import Timing
 from penstock.boards.tools import Overdue, ToolError, run_group, tool_versions
 from penstock.cli import run
@@ -139,7 +140,14 @@ def test_a_board_on_ethernet(fake: pytest.MonkeyPatch) -> None:
     assert "hint: --seeds tries more placements; the path is a to b" in said
     fake.setattr(flow, "_place", _placer({1: 50.5}, 50.002))
     assert "on Ethernet: udp:192.168.1.50" in told(words[:-5] + words[-4:])
-    made = json.loads(Path("out/manifest.json").read_text())["board"]
+    manifest = json.loads(Path("out/manifest.json").read_text())
+    made, estimate = manifest["board"], manifest["estimate"]
+    assert run([word.replace("ulx3s-25f", "colorlight-i5") for word in BUILD]) == 0
+    serial = json.loads(Path("out/manifest.json").read_text())["estimate"]
+    assert (estimate["lut"], estimate["bram"]) == (
+        serial["lut"] + BESIDE.lut,
+        serial["bram"] + BESIDE.bram,
+    )
     assert (made["link"], made["ip_address"]) == ("udp", "192.168.1.50")
     assert made["mac"].startswith("02:") and len(made["mac"]) == 17
 

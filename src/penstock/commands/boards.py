@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.commands.job import Job
     from penstock.engines.base import Design
     from penstock.models.link.ethernet import Station
+    from penstock.models.resources import Resources
 
 __all__ = ["COMMANDS", "board_named", "compile_for"]
 
@@ -327,12 +328,23 @@ def _as_found(part: Target, design: Design, problem: Unfit) -> Target:
     return replace(part, **less)
 
 
+def _estimated(design: Design, board: Target) -> Resources:
+    """Return what the design is thought to take on the board, Ethernet with it where that is its link."""
+    from penstock.boards.rgmii import BESIDE
+    from penstock.models.resources import Resources
+
+    alone = design.resources_on(board)
+    if board.link.kind != "udp":
+        return alone
+    return Resources(**{k: getattr(alone, k) + getattr(BESIDE, k) for k in RESOURCES})
+
+
 def _facts(
     design: Design, board: Target, built: Build | None = None, station: Station | None = None
 ) -> dict[str, Any]:
     """Return the manifest of a design on a board; `built`: where it was placed; `station`: on Ethernet."""
     facts: dict[str, Any] = {
-        "estimate": {**asdict(design.resources_on(board)), "source": "estimate"},
+        "estimate": {**asdict(_estimated(design, board)), "source": "estimate"},
         "board": {
             "name": board.name,
             "device": board.device.name,
@@ -366,7 +378,7 @@ def _summary(
     rows = tuple(
         (title, f"{r.lut:,}", f"{r.ff:,}", f"{r.dsp:,}", f"{r.bram:,}", mhz)
         for title, r, mhz in (
-            ("estimate", design.resources_on(board), ""),
+            ("estimate", _estimated(design, board), ""),
             ("of it the engine", alone, ""),
             ("placed", built.resources, reached),
             ("device", board.device, f"{built.clock_mhz:g} asked"),
