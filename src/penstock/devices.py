@@ -28,6 +28,8 @@ from penstock.models.shell import RegisterMap
 
 __all__ = ["generated", "open_device", "running", "transports"]
 
+#: bytes of memory of a device in simulation whose board is not known, or has SDRAM
+_LITTLE = 1 << 18
 #: most bytes of memory of a card in simulation, where nobody asks for more
 _SPARED = 1 << 28
 #: opens what an address says behind its scheme; with the seconds of silence to allow, None for what suits it
@@ -68,7 +70,7 @@ def open_device(
     another design is refused; `baud`: of a board, `host.device.BAUD` unless the design's folder
     says otherwise; `timeout`: seconds of silence after which the device is given up: 2, and 30 in
     simulation, which may be slow; `memory_bytes`: of a device in simulation, a multiple of 4096 of
-    block RAM; without it what the design's folder says (a card: at most 256 MiB), or 256 KiB.
+    block RAM; without it what the design's folder says (a card: at most 256 MiB), or 256 KiB, as for a board with SDRAM.
 
     Raises DeviceError (LinkError where nothing answers), FolderError (E806) where a folder holds no
     design, or another than was saved, and BuildError where the simulation cannot be built.
@@ -168,8 +170,9 @@ def _behind_files(
 
 
 def _memory_of(board: dict[str, Any], memory_bytes: int | None) -> int:
-    """Return the bytes of memory of a device in simulation. Raises DeviceError."""
-    size = board.get("memory_bytes", 1 << 18) if memory_bytes is None else memory_bytes
+    """Return the bytes of memory of a device in simulation; little of block RAM stands for a chip of SDRAM. Raises DeviceError."""
+    own = board.get("memory_bytes", _LITTLE) if board.get("memory") != "SDRAM" else _LITTLE
+    size = own if memory_bytes is None else memory_bytes
     if not isinstance(size, int) or size < 4096 or size % 4096:
         raise DeviceError(f"a device has a multiple of 4096 bytes of memory, not {size!r}")
     return size

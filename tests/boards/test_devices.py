@@ -114,7 +114,10 @@ def test_a_part_without_multipliers() -> None:
     )
 
 
-@pytest.mark.parametrize(("board", "memory"), [("icebreaker", "SPRAM"), ("ulx3s-85f", "block RAM")])
+@pytest.mark.parametrize(
+    ("board", "memory"),
+    [("icebreaker", "SPRAM"), ("ulx3s-85f", "block RAM"), ("colorlight-i5-sdram", "block RAM")],
+)
 def test_the_simulated_device_of_a_build_has_its_memory(
     board: str, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,4 +146,5 @@ def test_the_simulated_device_of_a_build_has_its_memory(
     monkeypatch.setattr(AnalyticsDesign, "hardware", lambda self: ("engine", "library"))
     with pytest.raises(InterruptedError):
         open_device(f"sim:{tmp_path / 'out'}")
-    assert asked == {"memory_bytes": part.memory.bytes, "memory": memory, "baud": simulated.BAUD}
+    size = part.memory.bytes if part.memory.kind != "SDRAM" else 1 << 18
+    assert asked == {"memory_bytes": size, "memory": memory, "baud": simulated.BAUD}

@@ -361,7 +361,7 @@ def _facts(
 
 
 def _publish(
-    design: Design, board: Target, built: Build, folder: Path, station: Station | None
+    design: Design, board: Target, built: Build, folder: Path, station: Station | None = None
 ) -> None:
     from penstock.output import write_folder
     from penstock.saved import sealed

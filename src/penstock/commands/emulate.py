@@ -40,6 +40,8 @@ def _emulate(
             place = f"{tap}:{'.'.join(map(str, ip_address or b''))}"
         else:
             place = f"127.0.0.1:{device.enter_context(emulated(source, port))}"
+        if manifest.get("board", {}).get("memory") == "SDRAM":
+            click.echo(f"{folder}: 256 KB of block RAM stand for the board's SDRAM", err=True)
         # a line of its own, so that a program that starts it can read the port
         print(f"{folder} on {link}:{place}", flush=True)
         threading.Event().wait()
