@@ -15,18 +15,19 @@ class Directory(wiring.Component):
     """A line for each row of all tables, and for each line its owner: a row, the batch that asked last, whether it was changed, how
     often it was asked for again, 3 times at most.
 
-    What is there before it is written is of no use: a row is held where both sides agree, in a line that was filled.
+    What is there before it is written is of no use: a row is held where both sides agree, in a line that was filled. What is read is what is
+    written in the same cycle.
 
     Members
     -------
-    first_line : In
-        How many lines the tables have before the one that is meant.
-    asked : In, held : Out, hot : Out(1)
-        A row, counted over all tables, and a cycle later the line that may hold it, and whether it is pinned.
-    looked : In, owner : Out
-        A line, and a cycle later its owner.
+    ask : In(1), asked : In, held : Out, hot : Out(1)
+        A row, counted over all tables, and a cycle later the line that may hold it, and whether it is pinned; they stay until it asks again.
+    look : In(1), looked : In, owner : Out
+        A line, counted over all tables, and a cycle later its owner, which stays until it looks again.
     line, entry, named : In, owns, names : In(1)
-        Write the line's owner; write the line that holds `named`, a row counted over all tables.
+        Write the owner of that line, counted over all tables; write which line holds `named`, a row counted over all tables.
+    holds : In
+        The line that does, of those of its table.
     """
 
     def __init__(self, config: RowUnitConfig):
@@ -34,22 +35,11 @@ class Directory(wiring.Component):
         owner = data.StructLayout(
             {"row": config.row_bits, "batch": BATCH_BITS, "changed": 1, "again": 2}
         )
-        lines = In(config.line_bits)
-        super().__init__(
-            {
-                "asked": In(index_range(config.rows)),
-                "named": In(index_range(config.rows)),
-                "first_line": In(index_range(config.lines)),
-                "held": Out(config.line_bits),
-                "hot": Out(1),
-                "looked": lines,
-                "owner": Out(owner),
-                "line": lines,
-                "entry": In(owner),
-                "owns": In(1),
-                "names": In(1),
-            }
-        )
+        rows, lines = In(index_range(config.rows)), In(index_range(config.lines))
+        members = {name: In(1) for name in ("ask", "look", "owns", "names")}
+        members |= {"asked": rows, "named": rows, "looked": lines, "line": lines}
+        members |= {"held": Out(config.line_bits), "holds": In(config.line_bits), "hot": Out(1)}
+        super().__init__({**members, "owner": Out(owner), "entry": In(owner)})
 
     def elaborate(self, platform):
         m = Module()
@@ -57,16 +47,19 @@ class Directory(wiring.Component):
         size = self.owner.shape().size
         m.submodules.rows = rows = Memory(shape=config.line_bits, depth=config.rows, init=[])
         m.submodules.owners = owners = Memory(shape=size, depth=config.lines, init=[])
-        held, named = rows.read_port(), rows.write_port()
-        owner, owned = owners.read_port(), owners.write_port()
+        named, owned = rows.write_port(), owners.write_port()
+        held = rows.read_port(transparent_for=(named,))
+        owner = owners.read_port(transparent_for=(owned,))
         m.d.comb += [
             held.addr.eq(self.asked),
+            held.en.eq(self.ask),
             named.addr.eq(self.named),
-            owner.addr.eq(self.first_line + self.looked),
-            owned.addr.eq(self.first_line + self.line),
+            owner.addr.eq(self.looked),
+            owner.en.eq(self.look),
+            owned.addr.eq(self.line),
             self.held.eq(held.data),
             self.owner.as_value().eq(owner.data),
-            named.data.eq(self.line),
+            named.data.eq(self.holds),
             named.en.eq(self.names),
             owned.data.eq(self.entry.as_value()),
             owned.en.eq(self.owns),
@@ -76,7 +69,9 @@ class Directory(wiring.Component):
             pinned, bit = pins.read_port(), Signal(5)
             m.d.comb += [
                 pinned.addr.eq(self.asked >> 5),
+                pinned.en.eq(self.ask),
                 self.hot.eq(pinned.data.bit_select(bit, 1)),
             ]
-            m.d.sync += bit.eq(self.asked)
+            with m.If(self.ask):
+                m.d.sync += bit.eq(self.asked)
         return m

@@ -1,6 +1,6 @@
 """Rows that come from memory, on their way into lines."""
 
-from amaranth.hdl import Cat, Module, Mux
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,7 +13,8 @@ __all__ = ["Filler"]
 
 
 class Filler(wiring.Component):
-    """Writes each row into its line, a beat a cycle but for those in which its model is written anyway, and then lets the next one come.
+    """Writes each row into its line, a beat a cycle but for those in which its model is written anyway. The words of the next one come from the last
+    of them on.
 
     Members
     -------
@@ -55,38 +56,32 @@ class Filler(wiring.Component):
         m = Module()
         config, size = self.config, 8 * self.config.container
         m.submodules.waiting = waiting = Queue(self.where, config.commands + 2)
-        step = index(max(map(len, config.slices)))
+        step, there = index(max(map(len, config.slices))), Signal()
+        filled = Signal(self.where)
         m.d.comb += [
             waiting.i.payload.eq(self.i.payload),
             waiting.i.valid.eq(self.i.valid),
             self.i.ready.eq(waiting.i.ready),
             self.coming.eq(waiting.o.p.name),
-            self.line.eq(waiting.o.p.line),
-            waiting.o.ready.eq(self.done),
+            waiting.o.ready.eq(self.come),
+            self.line.eq(filled.line),
+            self.ready.eq(~there | self.done),
         ]
-        with m.FSM():
-            with m.State("COME"):
-                m.d.comb += self.ready.eq(1)
-                with m.If(self.come):
-                    m.next = "FILL"
-            with m.State("FILL"):
-                with m.Switch(waiting.o.p.name.table):
-                    for t, slices in enumerate(config.slices):
-                        with m.Case(t):
-                            m.d.comb += self.done.eq((step == len(slices) - 1) & self.write.any())
-                            for n, part in enumerate(slices):
-                                with m.If((step == n) & ~self.busy[part.model]):
-                                    m.d.comb += self.write.eq(1 << part.model)
-                with m.If(self.write.any()):
-                    m.d.sync += step.eq(Mux(self.done, 0, step + 1))
-                with m.If(self.done):
-                    m.next = "COME"
-        with m.Switch(waiting.o.p.name.table):
+        with m.If(self.done):
+            m.d.sync += there.eq(0)
+        with m.If(self.come):
+            m.d.sync += [there.eq(1), filled.eq(waiting.o.payload)]
+        with m.If(self.write.any()):
+            m.d.sync += step.eq(Mux(self.done, 0, step + 1))
+        with m.Switch(filled.name.table):
             for t, slices in enumerate(config.slices):
-                with m.Case(t), m.Switch(step):
+                with m.Case(t):
+                    m.d.comb += self.done.eq((step == len(slices) - 1) & self.write.any())
                     for n, part in enumerate(slices):
                         places = range(part.first, part.first + part.codes)
                         codes = [self.row.word_select(k, size)[: config.width] for k in places]
-                        with m.Case(n):
+                        with m.If(step == n):
+                            free = there & ~self.busy[part.model]
+                            m.d.comb += self.write.eq(free << part.model)
                             m.d.comb += [self.beat.eq(part.beat), self.data.eq(Cat(codes))]
         return m

@@ -32,10 +32,10 @@ class RowPort(wiring.Component):
         Ask for a row, as a stream's valid and ready.
     ready : In(1), come : Out(1), row : Out
         Words may come; a row's last one does in this cycle, `row` is there from the next one on until further words come.
-    send : In(1), send_address, leaving : In
-        Write a row, which is there from the next cycle on and stays until `sent`; its address and `words` stay for that cycle and the next.
-    sent, idle : Out(1)
-        What was to be written has left; it is answered as well.
+    begin : In(1), send_address : In, send : In(1), leaving : In
+        A row of `words` is to be written there; it is whole from the next cycle on, and stays until it has left.
+    free, idle : Out(1)
+        A row may be written, whose words are not there before the cycle after the next; all that was to be written is answered.
     answered : Out(1)
         A burst that was written is answered.
     bad_read, bad_write : Out(1), bus : Out(AXI4)
@@ -65,10 +65,11 @@ class RowPort(wiring.Component):
                 "ready": In(1),
                 "come": Out(1),
                 "row": Out(8 * row_bytes),
+                "begin": In(1),
                 "send": In(1),
                 "send_address": In(address_width),
                 "leaving": In(8 * row_bytes),
-                "sent": Out(1),
+                "free": Out(1),
                 "idle": Out(1),
                 "answered": Out(1),
                 "bad_read": Out(1),
@@ -84,7 +85,8 @@ class RowPort(wiring.Component):
         m.submodules.writer = writer = BurstWriter(**self.sizes)
         shared_by(m, self.bus, reader.bus, writer.bus)
         count, going = index(words), index(words)
-        telling, sending, most = Signal(), Signal(), Signal.like(self.words)
+        telling, sending, busy, last = (Signal(name=n) for n in ("tells", "sends", "busy", "ends"))
+        most, address = Signal.like(self.words), Signal.like(self.send_address)
         m.d.comb += [
             reader.i.p.address.eq(self.fetch_address),
             reader.i.p.beats.eq(self.words),
@@ -92,13 +94,14 @@ class RowPort(wiring.Component):
             self.asked.eq(reader.i.ready),
             reader.o.ready.eq(self.ready),
             self.come.eq(reader.o.valid & self.ready & reader.o.p.last),
-            writer.i.p.address.eq(self.send_address),
-            writer.i.p.beats.eq(self.words),
+            writer.i.p.address.eq(address),
+            writer.i.p.beats.eq(most),
             writer.i.valid.eq(telling),
             writer.i_data.payload.eq(self.leaving.word_select(going, word)),
             writer.i_data.valid.eq(sending),
-            self.sent.eq(~telling & ~sending),
-            self.idle.eq(self.sent & writer.idle),
+            last.eq(sending & writer.i_data.ready & (going == most - 1)),
+            self.free.eq(~busy | last),
+            self.idle.eq(~busy & writer.idle),
             self.answered.eq(self.bus.bvalid & self.bus.bready),
             self.bad_read.eq(reader.error),
             self.bad_write.eq(writer.error),
@@ -109,8 +112,10 @@ class RowPort(wiring.Component):
         with m.If(telling & writer.i.ready):
             m.d.sync += telling.eq(0)
         with m.If(sending & writer.i_data.ready):
-            last = going == most - 1
-            m.d.sync += [going.eq(Mux(last, 0, going + 1)), sending.eq(~last)]
+            m.d.sync += [going.eq(Mux(last, 0, going + 1)), sending.eq(~last), busy.eq(~last)]
         with m.If(self.send):
-            m.d.sync += [telling.eq(1), sending.eq(1), most.eq(self.words)]
+            m.d.sync += sending.eq(1)
+        with m.If(self.begin):
+            m.d.sync += [telling.eq(1), busy.eq(1), most.eq(self.words)]
+            m.d.sync += address.eq(self.send_address)
         return m

@@ -17,7 +17,7 @@ class Regions(wiring.Component):
     Members
     -------
     table : In, hot : In(1), choose : In(1)
-        Choose a region of this table for a row that is pinned or not.
+        Choose a region of this table for a row that is pinned or not; it is meant from this cycle on.
     sweeping : In(1), sweep : In, swept : Out, following : Out
         The region that is meant is this one, and no chosen one; its table; the first line of the one behind it.
     line : In, known : Out(1)
@@ -44,9 +44,13 @@ class Regions(wiring.Component):
         filled = [Signal(bits, name=f"filled{n}") for n in range(len(regions))]
         turns = [Signal(bits, name=f"turn{n}") for n in range(len(regions))]
         kind, region = Signal(2), index(len(regions))
+        chosen = self._chosen(m, filled)
+        with m.If(self.choose):
+            m.d.sync += kind.eq(chosen)
+        now = Mux(self.choose, chosen, kind)
         begins = Array(region.begin for region in regions)
         m.d.comb += [
-            self.keeps.eq(kind == KEEPING),
+            self.keeps.eq(now == KEEPING),
             self.following.eq(Array([*(r.begin for r in regions[1:]), 0])[self.sweep]),
             self.empty.eq(begins[region] + Array(filled)[region]),
             self.hand.eq(begins[region] + Array(turns)[region]),
@@ -54,7 +58,7 @@ class Regions(wiring.Component):
         for n, of in enumerate(regions):
             with m.If(self.sweep == n):
                 m.d.comb += self.swept.eq(of.table)
-            mine = (self.table == of.table) & (kind == of.kind)
+            mine = (self.table == of.table) & (now == of.kind)
             with m.If(Mux(self.sweeping, self.sweep == n, mine)):
                 m.d.comb += [region.eq(n), self.room.eq(filled[n] != of.lines)]
             there = (self.line >= of.begin) & (self.line < of.begin + filled[n])
@@ -64,9 +68,6 @@ class Regions(wiring.Component):
                 m.d.sync += filled[n].eq(filled[n] + self.fill)
                 with m.If(self.turn):
                     m.d.sync += turns[n].eq(Mux(turns[n] == of.lines - 1, 0, turns[n] + 1))
-        chosen = self._chosen(m, filled)
-        with m.If(self.choose):
-            m.d.sync += kind.eq(chosen)
         return m
 
     def _chosen(self, m: Module, filled: list[Signal]) -> Signal:

@@ -17,14 +17,14 @@ def row_name(config: RowUnitConfig) -> data.StructLayout:
 
 
 class Written(wiring.Component):
-    """Keeps the names of rows that were written until all of them are answered, `WRITES` at most. Answers come in order.
+    """Keeps the names of rows that are written until they are answered, `WRITES` at most. Answers come in order.
 
     Members
     -------
     send : In(1), sent : In
         This row is written.
-    answered : In(1), idle : In(1)
-        A burst that was written is answered; all are.
+    answered : In(1)
+        A burst that was written is answered.
     row : In, late : Out(1)
         Whether this row is among them.
     room : Out(1)
@@ -35,24 +35,22 @@ class Written(wiring.Component):
 
     def __init__(self, config: RowUnitConfig):
         self.config, self.name = config, row_name(config)
-        members = {name: In(1) for name in ("send", "answered", "idle")}
-        members |= {"sent": In(self.name), "row": In(self.name), "next": Out(self.name)}
-        super().__init__({**members, "late": Out(1), "room": Out(1)})
+        members = {"send": In(1), "answered": In(1), "sent": In(self.name), "row": In(self.name)}
+        super().__init__({**members, "next": Out(self.name), "late": Out(1), "room": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
         names = [Signal(self.name.size, name=f"name{k}") for k in range(WRITES)]
-        count, at, gone = index(WRITES + 1), index(WRITES + 1), index(WRITES + 1)
+        open_ = [Signal(name=f"open{k}") for k in range(WRITES)]
+        at, gone = index(WRITES), index(WRITES)
         row = self.row.as_value()
         m.d.comb += [
-            at.eq(Mux(self.idle, 0, count)),
-            self.late.eq(Cat((k < count) & (name == row) for k, name in enumerate(names)).any()),
-            self.room.eq(count != WRITES),
+            self.late.eq(
+                Cat(o & (name == row) for o, name in zip(open_, names, strict=True)).any()
+            ),
+            self.room.eq(~Array(open_)[at]),
             self.next.as_value().eq(Array(names)[gone]),
         ]
-        m.d.sync += count.eq(at + self.send)
-        with m.If(self.send):
-            m.d.sync += Array(names)[at].eq(self.sent.as_value())
         window = window_beats(self.config.bus_bytes)
         bursts = [-(-self.config.words(t) // window) for t in range(len(self.config.tables))]
         part, last = index(max(bursts)), Signal()
@@ -62,6 +60,8 @@ class Written(wiring.Component):
                     m.d.comb += last.eq(part == count_of - 1)
         with m.If(self.answered):
             m.d.sync += [part.eq(Mux(last, 0, part + 1)), gone.eq(gone + last)]
-        with m.Elif(self.idle):
-            m.d.sync += gone.eq(0)
+            m.d.sync += Array(open_)[gone].eq(~last)
+        with m.If(self.send):
+            m.d.sync += [Array(names)[at].eq(self.sent.as_value()), Array(open_)[at].eq(1)]
+            m.d.sync += at.eq(at + 1)
         return m

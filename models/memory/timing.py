@@ -18,10 +18,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["FixedLatency", "Memory", "Ports", "ReadPort", "Reads", "WritePort", "Writes"]
+__all__ = ["ANSWERS", "FixedLatency", "Memory", "Ports", "ReadPort", "Reads", "WritePort", "Writes"]
 
 #: an unbounded past: no beat has been accepted yet
 _NEVER = -(1 << 60)
+#: B transfers that are noted, at most
+ANSWERS = 4096
 
 
 class Reads(Protocol):
@@ -66,6 +68,9 @@ class Writes(Protocol):
 
     def answered(self) -> int:
         """The cycle of the last B transfer so far; nothing may be read before it any more."""
+
+    def answer(self) -> int:
+        """The cycle of the next B transfer that was not asked for, of the latest `ANSWERS`; nothing may be read before it any more."""
 
 
 class Ports(Protocol):
@@ -182,6 +187,7 @@ class WritePort:
         self.interval = interval
         self._free = _NEVER
         self._response = _NEVER
+        self._answers: deque[int] = deque(maxlen=ANSWERS)
 
     def data(self, valid: int) -> int:
         """Send the next W beat, valid from cycle `valid` on; return the cycle of the transfer."""
@@ -192,6 +198,11 @@ class WritePort:
     def sent(self, aw: int, last: int, address: int = 0, beats: int = 1) -> None:
         """Note a burst whose AW and last W beat were accepted in these cycles; BREADY is high."""
         self._response = max(max(aw, last) + self.latency, self._response + 1)
+        self._answers.append(self._response)
+
+    def answer(self) -> int:
+        """The cycle of the next B transfer that was not asked for."""
+        return self._answers.popleft()
 
     def answered(self) -> int:
         """The cycle of the last B transfer so far."""

@@ -18,8 +18,9 @@ __all__ = ["RowTerms", "best_fixed", "busiest", "busiest_bank", "fewest_fetched"
 class RowTerms(NamedTuple):
     """Least cycles of a row unit for a trace, term by term; rows that are fetched are the fewest that any store of so many lines fetches.
 
-    lookups: one place after the other. channel: words of rows over the memory port; of those that may change, each is written once. lanes: rows that
-    come, a word a cycle, then a beat a cycle into their lines. banks: DRAM rows that are opened, each once, nRC apart in one bank, four in nFAW.
+    lookups: a cycle each, one more where a row is fetched. channel: words of rows over the memory port; of those that may change, each is written once.
+    lanes: rows that come, a word a cycle, then a beat a cycle into their lines, the last one with the next row's first word. banks: DRAM rows that
+    are opened, each once, nRC apart in one bank, four in nFAW.
     """
 
     lookups: int
@@ -32,7 +33,7 @@ def row_terms(
     config: RowUnitConfig, asked: np.ndarray, bases: Sequence[int], memory: Memory, epochs: int
 ) -> RowTerms:
     """Return the terms for so many epochs, in each of which tuples ask for rows (tuples, places) of tables at the addresses `bases`."""
-    read = written = lanes = 0
+    read = written = lanes = missed = 0
     addresses = []
     for t, table in enumerate(config.tables):
         mine = [n for n, place in enumerate(config.places) if place.table == t]
@@ -43,10 +44,11 @@ def row_terms(
         fetched = max(len(distinct), epochs * fewest - (epochs - 1) * table.lines)
         read += fetched * words
         written += len(np.unique(asked[:, changed])) * words
-        lanes += fetched * (words + len(config.slices[t]))
+        lanes += fetched * (words + len(config.slices[t]) - 1)
+        missed += fetched
         addresses.append(bases[t] + distinct * config.row_bytes(t))
     return RowTerms(
-        epochs * _lookups(config, asked),
+        epochs * _lookups(config, asked) + missed,
         memory.least(read, written, config.bus_bytes),
         lanes,
         _opened(memory, np.concatenate(addresses)),
@@ -54,12 +56,9 @@ def row_terms(
 
 
 def _lookups(config: RowUnitConfig, asked: np.ndarray) -> int:
-    """Return the cycles of an epoch's lookups where lines hold all rows: a tuple takes one, a group that is not looked up one, a lookup 2, the first of
-    a tuple 3."""
-    repeated = config.repeated(asked)
+    """Return the cycles of an epoch's lookups where lines hold all rows: one each, and one where a group is not looked up."""
     sizes = np.array([len(group) for group in config.groups])
-    first = ~repeated[:, :1]
-    return int(len(asked) + repeated.sum() + (~repeated * 2 * sizes).sum() + first.sum())
+    return int(np.where(config.repeated(asked), 1, sizes).sum())
 
 
 def _banks(memory: Dram, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

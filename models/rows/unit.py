@@ -11,8 +11,8 @@ row is fetched into one, while further ones are looked up. So the engine reads a
   lines are known, and stay.
 * **Hot rows.** Those that a profile names have lines of their own, behind the others: once there, they stay to the end.
 * **When.** A batch's changes come at its end, before which its lines stay. So a row is fetched when all batches before the last one are through:
-  neither a line is lost nor an old row read, for rows that the last one changes are held. A beat of a line waits while a change is written to the
-  same model. A row whose writing is not answered yet is fetched when all are.
+  neither a line is lost nor an old row read, for rows that the last one changes are held. Meanwhile further rows are looked up. A beat of a line
+  waits while a change is written to the same model. A row whose writing is not answered yet is fetched when it is.
 * **The end.** Lines whose rows may have changed are written back, in order.
 """
 
@@ -45,8 +45,10 @@ __all__ = [
 
 #: bits of the number of a batch, and of a count of fetches of which few are under way
 BATCH_BITS, TICKET_BITS = 32, 16
-#: rows written back whose answers are waited for together
+#: rows written back that are not answered yet, at most, a power of two
 WRITES = 32
+#: tuples that wait to be looked up, and rows that wait to be asked for, at most
+TUPLES, MISSES = 2, 16
 #: tuples that are held, at most
 MOST_AHEAD = 256
 #: a row that comes is kept where these bits of the shift register are 0
@@ -125,7 +127,7 @@ class RowUnitConfig:
     batch: int
     container: int
     bus_bytes: int
-    commands: int = 8
+    commands: int = 32
     bags: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -232,8 +234,8 @@ class RowUnitConfig:
 
     def memories(self) -> Iterator[tuple[int, Storage]]:
         """Yield (copies, memory) of what the unit has beside the lines."""
-        yield 1, Storage(self.line_bits, self.rows, 1, 1)
-        yield 1, Storage(self.row_bits + BATCH_BITS + 3, self.lines, 1, 1)
+        yield 1, Storage(self.line_bits, self.rows, 1, 1, transparent=True)
+        yield 1, Storage(self.row_bits + BATCH_BITS + 3, self.lines, 1, 1, transparent=True)
         if len(self.pins):
             yield 1, Storage(32, len(self.pins), 1)
         name = len(self.places) * self.line_bits + TICKET_BITS + 1

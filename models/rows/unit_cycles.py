@@ -1,22 +1,22 @@
 """When the row unit lets tuples go on, in cycles: the twin of `hdl.rows.unit.RowUnit`, and what it moves.
 
-A tuple is taken whole while fewer than `ahead` are held, and its indices are looked up one after the other; then the next one is taken. It goes on
-when its rows are there, behind those before it. A lookup takes 3 cycles: directory, owner, comparison; 2 where the one before it in the tuple found
-a line or is of another table, for the directory is asked meanwhile; so it is while an index is left out whose rows are those of the tuple before,
-which takes a cycle. One that finds no line goes on thus:
+A tuple is taken whole while fewer than `ahead` are held and fewer than `TUPLES` wait to be looked up. Their indices are looked up in order, one a cycle:
+directory, owner, comparison. An index that is left out, as its rows are those of the tuple before, takes such a cycle, and so does an epoch's end. What
+is compared stays, and all behind it, where it finds no line:
 
-* a cycle for each line that is looked at for one to give way;
-* a cycle at least, until the batches before the last one are through and, where a row is written back, the one before has left and there is room
-  for its name;
-* where a row is written back, a cycle a beat and one more;
+* a cycle for each line that is looked at for one to give way, one where there is an empty one;
+* until fewer than `MISSES` rows wait to be asked for.
+
+The tuple goes on when its rows are there, behind those before it. Rows that wait are asked for one after the other:
+
+* when the batches before the last one are through and, where a row is written back, the one before has left and there is room for its name;
+* where a row is written back, a cycle a beat of its line and one more;
 * a cycle at least to ask for the row; longer where that row's writing is not answered.
 
-Rows come in that order; one is written into its line a beat a cycle, but for cycles in which the engine writes that model, before the words of the
-next one are taken.
+Rows come in that order; one is written into its line a beat a cycle, but for cycles in which the engine writes that model. The words of the next one
+are taken from the last of them on.
 
-At the end each line that was ever filled takes 2 cycles; one that is written back a cycle a beat and one more, and what it takes for its words to go
-and for room for the next name;
-a table's end takes a cycle, and so does the end of its other lines where rows are pinned.
+At the end each line that was ever filled takes 2 cycles, and waits as a row does where it is written back; a region's end takes a cycle.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from ..memory.bursts import Reader, Writer
+from ..memory.bursts import Reader, Writer, burst_count
 from ..memory.timing import Ports
 from .store import Counts
-from .unit import WRITES, Directory, Found, RowUnitConfig
+from .unit import MISSES, TUPLES, WRITES, Directory, Found, RowUnitConfig
 
 __all__ = ["CAUSES", "Changes", "RowUnitModel"]
 
-#: what the unit waits for, in cycles that exclude each other: a tuple that is not there; room, as many as may be are held; a line that gives
-#: way; the batches before the last one; rows that are written back, and their answers; the memory port, which takes no request
-CAUSES = ("tuples", "room", "lines", "batches", "written", "port")
+#: what lookups wait for, in cycles that exclude each other: a tuple that is not there; room, as many as may be are held; a line that gives way; rows
+#: that wait to be asked for. And what the first of these waits for: the batches before the last one; rows that are written back, and their answers;
+#: the memory port, which takes no request
+CAUSES = ("tuples", "room", "lines", "rows", "batches", "written", "port")
 
 
 class Changes(Protocol):
@@ -47,29 +48,135 @@ class Changes(Protocol):
         """Return whether a row of the model, counted over all tables, is written in a cycle."""
 
 
-class RowUnitModel:
-    """One run of a row unit, whose memory port is `channel`; `bases`: addresses of the tables."""
+class _Always:
+    """What is waited for at the end: nothing."""
+
+    def through(self, cycle: int) -> int:
+        return cycle
+
+    def writes(self, model: int, cycle: int) -> bool:
+        return False
+
+
+class _Written:
+    """A row that was written back: its bursts, and when the last one is answered, −1 as long as that is not asked."""
+
+    def __init__(self, bursts: int) -> None:
+        self.bursts, self.answered = bursts, -1
+
+
+class _Mover:
+    """Writes rows back and asks for others."""
 
     def __init__(self, config: RowUnitConfig, channel: Ports, bases: Sequence[int]) -> None:
         self.config, self.bases = config, bases
         self.reader = Reader(channel, config.bus_bytes, config.commands)
         self.writer = Writer(channel, config.bus_bytes)
+        self.gone = deque([-1] * MISSES, MISSES)  # when the latest rows were asked for
+        self.left = 0  # when the last word was written
+        self.there = 0  # from when on the latest row that was asked for is in its line
+        self.names: deque[tuple[tuple[int, int], _Written]] = deque()
+        self.named: dict[tuple[int, int], _Written] = {}
+        self.open: deque[_Written] = deque()  # those whose answers are not known
+        self.waits = dict.fromkeys(CAUSES, 0)
+        self.moved: list[int] = []  # addresses of rows that were fetched or written back
+
+    @property
+    def room(self) -> int:
+        """From when on one more row may wait."""
+        return self.gone[0] + 1
+
+    def move(self, there: int, table: int, row: int, written: int, changes: Changes) -> None:
+        """Write back a row and fetch one, −1 for none, which wait from cycle `there` on."""
+        waits, beats = self.waits, (len(self.config.slices[table]) + 1) * (written >= 0)
+        begin = max(there, self.gone[-1] + 1)
+        now = through = changes.through(begin)
+        if written >= 0:
+            now = changes.through(max(begin, self.left, self._name()))
+            self._write(now, table, written)
+        valid = asked = now + beats
+        if row >= 0:
+            if (name := self.named.get((table, row))) is not None:
+                valid = max(valid, self._answer(name) + 1)
+            at = self._address(table, row)
+            asked = self.reader.command(valid, at, self.config.words(table))
+            self._fill(table, changes)
+            waits["batches"] += through - begin
+            waits["written"] += valid - through - beats
+            waits["port"] += asked - valid
+        self.gone.append(asked)
+
+    def _fill(self, table: int, changes: Changes) -> None:
+        """Take the words of the row that was asked for last into its line."""
+        now = self.reader.drain(self.there - 1)[1] + 1
+        for part in self.config.slices[table]:
+            while changes.writes(part.model, now):
+                now += 1
+            now += 1
+        self.there = now
+
+    def _answer(self, name: _Written) -> int:
+        """Return when a row's writing is answered; no address before that is unknown."""
+        while name.answered < 0:
+            first = self.open.popleft()
+            first.answered = [self.writer.port.answer() for _ in range(first.bursts)][-1]
+        return name.answered
+
+    def _name(self) -> int:
+        """Return from when on there is room for the name of a row that is written."""
+        if len(self.names) < WRITES:
+            return 0
+        key, name = self.names.popleft()
+        if self.named[key] is name:
+            del self.named[key]
+        return self._answer(name) + 1
+
+    def _write(self, cycle: int, table: int, row: int) -> None:
+        """Write a row back, the first beat of whose line is read in the cycle after this one."""
+        words, at = self.config.words(table), self._address(table, row)
+        name = self.named[table, row] = _Written(burst_count(at, words, self.config.bus_bytes))
+        self.names.append(((table, row), name))
+        self.open.append(name)
+        data = cycle + len(self.config.slices[table]) + 2
+        self.left = self.writer.send(cycle + 1, at, words, lambda previous: data)[1][-1]
+
+    def _address(self, table: int, row: int) -> int:
+        at = self.bases[table] + row * self.config.row_bytes(table)
+        self.moved.append(at)
+        return at
+
+
+class RowUnitModel:
+    """One run of a row unit, whose memory port is `channel`; `bases`: addresses of the tables."""
+
+    def __init__(self, config: RowUnitConfig, channel: Ports, bases: Sequence[int]) -> None:
+        self.config = config
+        self.mover = _Mover(config, channel, bases)
         self.tables = [Directory(table) for table in config.tables]
         self.batch, self.position = 1, 0
-        self.looked_up = 0  # from when on the next tuple's lookups may begin
-        self.lasts = deque([-1] * config.ahead, config.ahead)  # when the latest ones went on
-        self.there = 0  # from when on the latest row that was asked for is in its line
-        self.left = -1  # the last word that was written
-        self.names: list[tuple[int, int]] = []  # rows that were written and not answered
+        self.lasts = deque([-1] * config.ahead, config.ahead)  # when the latest tuples went on
+        self.begun = deque([-1] * TUPLES, TUPLES)  # when the last lookups of the latest ones began
+        self.asked = -1  # when the latest lookup began
+        # when the latest two were at the owners and were through
+        self.owners, self.through, self.before_through = -1, -1, -1
         self.before: Sequence[int] = ()  # rows of the tuple before
-        self.waits = dict.fromkeys(CAUSES, 0)
+        self.waits = self.mover.waits
         self.late = 0  # cycles in which the next tuple may go on, but for its rows
-        self.moved: list[int] = []  # addresses of rows that were fetched or written back
 
     @property
     def free(self) -> int:
         """From when on the next tuple is taken."""
-        return max(self.looked_up, self.lasts[0] + 1)
+        return max(self.begun[0], self.lasts[0]) + 1
+
+    @property
+    def there(self) -> int:
+        """From when on the latest row that was asked for is in its line."""
+        return self.mover.there
+
+    @property
+    def moved(self) -> list[int]:
+        """Addresses of rows that were fetched or written back."""
+        return self.mover.moved
 
     @property
     def counts(self) -> Counts:
@@ -85,30 +192,41 @@ class RowUnitModel:
 
         `rows`: of each place; `ready`: from when on the next part takes it.
         """
-        now = taken + 1
-        self.waits["room"] += max(self.lasts[0] + 1 - self.looked_up, 0)
-        self.waits["tuples"] += taken - self.free
-        late = [*range(len(self.tables))]  # tables whose directory is not asked meanwhile
         for group in self.config.groups:
             if self.config.bags and self.position and self._again(group, rows):
-                now, late = now + 1, []
+                self._step(taken)
                 continue
             for place, row in ((self.config.places[n], rows[n]) for n in group):
                 found = self.tables[place.table].find(row, self.batch, place.changes)
-                now += 3 if place.table in late else 2
-                late = [] if found.hit else [place.table]
+                self._step(taken, found)
                 if not found.hit:
-                    now = self._asked(now, place.table, row, found, changes)
+                    self.mover.move(self.through + 1, place.table, row, found.written, changes)
         self.before = rows
         self.position += 1
         if self.position == self.config.batch:
             self.position, self.batch = 0, self.batch + 1
-        self.looked_up = now
-        else_ready = max(now, self.lasts[-1] + 1, ready)
-        self.late += max(self.there - else_ready, 0)
-        last = max(else_ready, self.there) + self.config.beats - 1
-        self.lasts.append(last)
-        return last
+        self.begun.append(self.asked)
+        begin = max(self.through + 1, self.lasts[-1] + 1, ready)
+        self.late += max(self.there - begin, 0)
+        self.lasts.append(max(begin, self.there) + self.config.beats - 1)
+        return self.lasts[-1]
+
+    def _step(self, taken: int, found: Found | None = None) -> None:
+        """Look a row up, or leave one out, of a tuple that was taken whole in this cycle."""
+        begin = max(taken, self.asked, self.before_through - 1) + 1
+        if self.owners < begin < self.through:
+            begin = self.through
+        owners = max(begin + 1, self.through)
+        late = 0 if found is None or found.hit else max(found.looked, 1)
+        through = owners + 1 + late
+        cause = "room" if taken == self.lasts[0] + 1 else "tuples"
+        self.waits[cause] += owners - self.through
+        if late:
+            self.waits["lines"] += late - 1
+            self.waits["rows"] += max(self.mover.room - through, 0)
+            through = max(through, self.mover.room)
+        self.asked, self.owners = begin, owners
+        self.before_through, self.through = self.through, through
 
     def _again(self, group: range, rows: Sequence[int]) -> bool:
         """Return whether the tuple before asked for the same rows at these places."""
@@ -118,74 +236,21 @@ class RowUnitModel:
         """Pass an epoch's end on; return the cycle of its transfer."""
         if self.position:
             self.position, self.batch = 0, self.batch + 1
-        self.looked_up = taken + 1
-        last = max(taken + 1, self.lasts[-1] + 1, ready)
-        self.lasts.append(last)
-        return last
-
-    def _answered(self, cycle: int) -> bool:
-        """Return whether all that was written is answered before this cycle; no address before it is unknown."""
-        return self.left < cycle - 1 and self.writer.idle() < cycle
-
-    def _room(self, cycle: int) -> int:
-        """Return from when on, this cycle at the earliest, there is room for the name of a row that is written."""
-        full = len(self.names) == WRITES and not self._answered(cycle)
-        return self.writer.idle() + 1 if full else cycle
-
-    def _write(self, cycle: int, table: int, row: int) -> None:
-        """Give a row's write command, valid from this cycle on."""
-        if self._answered(cycle):
-            self.names.clear()
-        self.names.append((table, row))
-        words, at = self.config.words(table), self._address(table, row)
-        self.moved.append(at)
-        self.left = self.writer.send(cycle, at, words, lambda previous: cycle)[1][-1]
-
-    def _address(self, table: int, row: int) -> int:
-        return self.bases[table] + row * self.config.row_bytes(table)
-
-    def _asked(self, now: int, table: int, row: int, found: Found, changes: Changes) -> int:
-        """Return the cycle after that in which a row is asked for, for which a line is looked for from this cycle on."""
-        waits = self.waits
-        waits["lines"] += found.looked
-        now += found.looked
-        through = changes.through(now)
-        waits["batches"] += through - now
-        begin = through
-        if found.written >= 0:
-            now = self._room(max(now, self.left + 1))
-        now = changes.through(now) + 1
-        if found.written >= 0:
-            now += len(self.config.slices[table]) + 1
-            self._write(now, table, found.written)
-        elif self._answered(now):
-            self.names.clear()
-        if (table, row) in self.names:
-            now = self.writer.idle() + 1
-            self.names.clear()
-        waits["written"] += now - 1 - begin
-        at = self._address(table, row)
-        self.moved.append(at)
-        asked = self.reader.command(now, at, self.config.words(table))
-        waits["port"] += asked - now
-        now = asked
-        self.there = self.reader.drain(self.there)[1] + 1
-        for part in self.config.slices[table]:
-            while changes.writes(part.model, self.there):
-                self.there += 1
-            self.there += 1
-        return now + 1
+        self._step(taken)
+        self.begun.append(self.asked)
+        self.lasts.append(max(self.through + 1, self.lasts[-1] + 1, ready))
+        return self.lasts[-1]
 
     def flush(self, start: int) -> int:
         """Write back what changed, the last batch being through in cycle `start`; return the cycle of `done`."""
-        now = max(start + 1, self.writer.idle()) + 1
+        now, mover, always = start + 1, self.mover, _Always()
         regions = [(n, rows) for n, table in enumerate(self.tables) for rows in table.flush()]
         for number, rows in regions:
             for row in rows.values():
-                now += 2
+                now += 1
                 if row >= 0:
-                    now += len(self.config.slices[number]) + 1
-                    self._write(now, number, row)
-                    now = self._room(self.left + 1) + 1
+                    now = max(now, mover.room)
+                    mover.move(now + 1, number, -1, row, always)
+                now += 1
             now += 1
-        return max(now, self.writer.idle())
+        return max(now, mover.gone[-1] + 1, mover.writer.idle())

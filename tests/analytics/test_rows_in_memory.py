@@ -19,7 +19,7 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
 from penstock.engines.analytics.measure import quicker
 from penstock.engines.base import Given
-from penstock.hdl.rows import unit
+from penstock.hdl.rows import lookup, mover
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.rows.unit import Directory, RowTable
 from penstock.sim.machine import PAGE
@@ -216,21 +216,27 @@ def test_a_bus_error_names_the_row(
 
 def _defect(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
     """Plant a defect in the row unit."""
-    for name, method in list(vars(unit.RowUnit).items()):
-        if callable(method) and old in inspect.getsource(method):
-            made: dict[str, object] = {}
-            source = textwrap.dedent(inspect.getsource(method)).replace(old, new)
-            exec(source, vars(unit), made)
-            monkeypatch.setattr(unit.RowUnit, name, made[name])
-            return
+    for of, part in (lookup, lookup.LookUp), (mover, mover.Mover):
+        for name, method in list(vars(part).items()):
+            if callable(method) and old in inspect.getsource(method):
+                made: dict[str, object] = {}
+                source = textwrap.dedent(inspect.getsource(method)).replace(old, new)
+                exec(source, vars(of), made)
+                monkeypatch.setattr(part, name, made[name])
+                return
     raise ValueError(old)
 
 
-#: a write-back that is dropped; lines that leave before they are changed, and those of the last batch alone
+#: a write-back that is dropped; lines that leave before they are changed, and those of the last batch alone; lines that are read while the last change
+#: is written; a row that is asked for before it is written; one that is looked up before its line is noted, and its change
 DEFECTS = [
-    ("dirty.eq(owner.changed)", "dirty.eq(owner.row == 1)"),
-    ("Mux(waiting == 0, self.settled_before, (waiting == 1) & self.settled)", "self.batch.any()"),
-    (" | (owner.batch == self.last_batch)", ""),
+    ("dirty.eq(owner.changed &", "dirty.eq((owner.row == 1) &"),
+    ("Mux(waiting == 0, self.settled_before, (waiting == 1) & self.settled)", "self.i.valid"),
+    (" | (owner.batch == self.batch - 1)", ""),
+    ("head.dirty & begun & (step", "head.dirty & (begins | begun) & (step"),
+    (" & ~written.late", ""),
+    ("came & (latest", "Cat(0)[0] & (latest"),
+    ("owner.changed.eq(latest[\"changed\"])", "owner.changed.eq(0)"),
 ]
 
 
@@ -248,8 +254,8 @@ def test_planted_defects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     for old, new in DEFECTS:
         with monkeypatch.context() as patched:
             _defect(patched, old, new)
-            wrong = design.run(table, backend="pysim")
-        assert not np.array_equal(wrong.codes["s"], golden.codes["s"]), new
+            wrong = design.run(table, backend="pysim", memory="latency=99,bytes=8")
+        assert not np.array_equal(wrong.codes["s"], golden.codes["s"]), (old, new)
 
 
 @pytest.mark.parametrize(("pinned", "keeping"), [((), 0), ((0, 3, 7, 40), 0), ((0, 3), 40)])

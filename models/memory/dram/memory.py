@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol
 
-from ..timing import Memory, Ports, Reads, Writes
+from ..timing import ANSWERS, Memory, Ports, Reads, Writes
 from ..window import split
 from .controller import Controller
 from .timing import Timing
@@ -95,6 +95,7 @@ class _Shared:
         self._writes: deque[tuple[int, int, int]] = deque()
         self._beats: deque[int] = deque()  # from which cycle on each beat is there
         self._answered = 0
+        self._answers: deque[int] = deque(maxlen=ANSWERS)
 
     def read(self, ar: int, address: int, beats: int) -> None:
         self._reads.append((ar, address, beats))
@@ -115,11 +116,18 @@ class _Shared:
             self._next()
         return self._answered
 
+    def answer(self) -> int:
+        """Return the cycle of the next answer that was not asked for."""
+        while not self._answers:
+            self._next()
+        return self._answers.popleft()
+
     def _next(self) -> None:
         reads, writes = self._reads, self._writes
         if writes and not (reads and reads[0][0] <= writes[0][0]):
             done = self.channel.write(*writes.popleft(), self.bus_bytes)
             self._answered = max(self._answered + 1, done)
+            self._answers.append(self._answered)
         else:
             self._beats.extend(self.channel.read(*reads.popleft(), self.bus_bytes))
 
@@ -195,6 +203,10 @@ class DramWrites:
     def answered(self) -> int:
         """Return the cycle of the last B transfer, where no reads come before it any more."""
         return self._shared.all_answered()
+
+    def answer(self) -> int:
+        """Return the cycle of the next B transfer that was not asked for; no read is unknown that comes before it."""
+        return self._shared.answer()
 
 
 class _Ports:
