@@ -27,12 +27,11 @@ from penstock.dsl.analytics.in_memory import divided
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
 from penstock.models.memory.dram import Timing, preset
-from penstock.models.rows.config import StoreConfig
-from penstock.models.rows.store import Policy
 from penstock.models.rows.unit import Directory, RowTable
 from penstock.sim.memory.dram import serve
 from testbench.kernels.by_index import batched, computed, one_tuple
 from testbench.row_requests import Placement, least_clocks, ordered_bursts
+from testbench.row_store import Policy, StoreConfig
 
 WINDOWS = (8, 16, 32, 64)
 TABLE = 1_000_000

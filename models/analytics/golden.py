@@ -25,12 +25,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..numerics.formats import Codes, Format
-from ..rows.config import StoreConfig
 from ..rows.golden import NoRow
 from ..strider.judge import RowCounts
 from .batch import Batch
 from .config import AnalyticsPlan, Buffer, Op, depth
-from .rows import UNITS, Changed, asked, integer_runs, read
+from .rows import UNITS, Changed, Made, asked, integer_runs, read
 from .timing import REDUCE_FN
 from .waves import together
 
@@ -149,14 +148,15 @@ def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
 
 
 class Machine:
-    """Evaluates a plan's operations. Group values are (tuples, rows, cols), all others (rows, cols). `stores`: of models whose rows are changed."""
+    """Evaluates a plan's operations. Group values are (tuples, rows, cols), all others (rows, cols). `tables`: what makes those
+    of models whose rows are changed."""
 
     def __init__(
         self,
         plan: AnalyticsPlan,
         runs: Sequence[Codes],
         models: dict[int, Codes],
-        stores: Mapping[str, StoreConfig] | None = None,
+        tables: Mapping[str, Made] | None = None,
     ):
         self.plan, self.fmt = plan, plan.format
         self.left_range = 0
@@ -165,7 +165,7 @@ class Machine:
         for index, codes in zip(plan.runs, runs, strict=True):
             buffer = plan.buffers[index]
             self.values[index] = np.asarray(codes, dtype=np.int64).reshape(buffer.rows, buffer.cols)
-        self.changed = Changed(plan, models, stores or {})
+        self.changed = Changed(plan, models, tables or {})
         self.values.update(self.changed.values(self.changed.whole))
 
     def take(self, tuples: Codes) -> None:
@@ -279,13 +279,13 @@ def train(
     epochs_of_tuples: Sequence[Codes],
     models: dict[str, Codes],
     runs: Sequence[Codes],
-    stores: Mapping[str, StoreConfig] | None = None,
+    tables: Mapping[str, Made] | None = None,
 ) -> TrainingResult:
     """Train as the hardware does.
 
     Parameters: `epochs_of_tuples`: for each port its tuples of one epoch, (n, beats × lanes) codes in row order, behind them the places of
     indices; `models`: start values as codes by name, (rows, cols); `runs`: codes of the plan's metas and constants in `plan.runs`
-    order; `stores`: of hot rows, by model. The same tuples come in every epoch.
+    order; `tables`: what makes those of models, by name. The same tuples come in every epoch.
 
     Raises NoRowOf for a row that a model does not have.
     """
@@ -294,7 +294,7 @@ def train(
         index[name]: np.asarray(codes, np.int64).reshape(plan.buffers[index[name]].rows, -1)
         for name, codes in models.items()
     }
-    machine = Machine(plan, runs, start, stores)
+    machine = Machine(plan, runs, start, tables)
     by_region: dict[str, list[Op]] = {
         region: [op for op in plan.ops if op.region == region]
         for region in ("group", "batch", "epoch")
@@ -302,7 +302,7 @@ def train(
     result = TrainingResult({})
     found = batches(plan, epochs_of_tuples)
     # a store sees the accesses of one batch after the other
-    if plan.by_rows and not stores:
+    if plan.by_rows and not tables:
         found = together(plan, found, lambda tuples: rows_asked(plan, tuples))
     plan_batches = list(found)
     for _ in range(plan.epochs):

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..numerics.convert import from_pg, unfit
-from ..numerics.formats import Codes
+from ..numerics.formats import Codes, Format
 from ..numerics.policy import Unfit
-from ..rows.config import StoreConfig
-from ..rows.golden import Changes, NoRow, StoredTable, Table, taken
+from ..rows.golden import Changes, NoRow, Table, taken
 from ..rows.integers import ABSENT, ARITHMETIC, COMPARISONS, hashed, numbers, present
 from .config import AnalyticsPlan, Op
 
 if TYPE_CHECKING:
     from .golden import Machine
 
-__all__ = ["UNITS", "Changed", "asked", "integer_runs", "read"]
+__all__ = ["UNITS", "Changed", "Made", "asked", "integer_runs", "read"]
 
 #: what an operation on integers gives: of a machine, the operation, its operands (…, i, c, j)
 Unit = Callable[["Machine", Op, Sequence[np.ndarray]], np.ndarray]
+#: what makes a table of codes (rows, columns)
+Made = Callable[[Codes, Format], Table]
 
 
 def _with_constant(op: Op, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -122,18 +123,15 @@ class Changed:
     """The models whose rows change, as tables, and the changes of the batch that is under way."""
 
     def __init__(
-        self, plan: AnalyticsPlan, models: Mapping[int, Codes], stores: Mapping[str, StoreConfig]
+        self, plan: AnalyticsPlan, models: Mapping[int, Codes], made: Mapping[str, Made]
     ) -> None:
         self.plan = plan
         self.tables: dict[int, Table] = {}
         self.waiting: dict[int, list[Changes]] = {}
         changed = {op.dest: op.detail[0] for op in plan.ops if op.changes_rows}
         for number, rows in changed.items() if models else ():
-            codes, store = models[number].reshape(rows, -1), stores.get(plan.buffers[number].name)
-            fmt = plan.format
-            self.tables[number] = (
-                Table(codes, fmt) if store is None else StoredTable(codes, fmt, store)
-            )
+            make = made.get(plan.buffers[number].name, Table)
+            self.tables[number] = make(models[number].reshape(rows, -1), plan.format)
         #: tables that something reads whole
         self.whole = {
             operand.buffer
@@ -151,8 +149,7 @@ class Changed:
         found = {}
         for number in self.tables if numbers is None else numbers:
             table, buffer = self.tables[number], self.plan.buffers[number]
-            if isinstance(table, StoredTable):
-                table.flush()
+            table.flush()
             found[number] = table.codes.reshape(buffer.rows, buffer.cols)
         return found
 

@@ -2,7 +2,7 @@
 
 All that a batch reads is as the batch before left it. Its changes are done in the order of tuples, of the lines in which they
 are written, and of the places in a bag, each rounded and, in fixed point, saturated by itself: `numpy.add.at` in the format's
-numbers. So no result depends on the store, which a `StoredTable` shows: it has memory and lines apart.
+numbers.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..numerics.formats import Codes, Format
-from .config import StoreConfig
-from .store import Policy
 
-__all__ = ["CHANGES", "Changes", "NoRow", "StoredTable", "Table", "in_order", "taken"]
+__all__ = ["CHANGES", "Changes", "NoRow", "Table", "in_order", "taken"]
 
 #: changes of rows and the unit that does each; "set" has none
 CHANGES = {"add": "add", "subtract": "sub", "max": "max", "min": "min", "set": ""}
@@ -77,7 +75,7 @@ def _turns(rows: np.ndarray) -> np.ndarray:
 
 
 class Table:
-    """A table of rows without a store: `codes` (rows, columns). `left_range` counts results that left the format's range."""
+    """A table of rows: `codes` (rows, columns). `left_range` counts results that left the format's range."""
 
     def __init__(self, codes: Codes, fmt: Format) -> None:
         self.codes, self.fmt = np.array(codes, dtype=np.int64), fmt
@@ -115,53 +113,5 @@ class Table:
         self.left_range += int(np.count_nonzero(self.fmt.left_range(unit, new, old, codes)))
         return new
 
-
-class StoredTable(Table):
-    """A table behind a store: `codes` is what lies in memory, `held` what the lines have.
-
-    `flush` brings memory up to date. `policy.counts` are the rows that were moved.
-    """
-
-    def __init__(self, codes: Codes, fmt: Format, store: StoreConfig) -> None:
-        super().__init__(codes, fmt)
-        self.policy = Policy(store)
-        self.held = np.zeros((store.lines, self.codes.shape[1]), dtype=np.int64)
-        for row, line in self.policy.where.items():
-            self.held[line] = self.codes[row]
-
-    def read(self, rows: np.ndarray) -> Codes:
-        _check(len(self.codes), rows)
-        found = np.zeros((*rows.shape, self.codes.shape[1]), dtype=np.int64)
-        for place in np.ndindex(rows.shape):
-            if rows[place] >= 0:
-                found[place] = self._row(int(rows[place]), False)
-        return found
-
-    def change(self, changes: Sequence[Changes]) -> None:
-        for part in changes:
-            _check(len(self.codes), part.rows)
-        for kind, row, codes in in_order(changes):
-            old = self._row(row, True)
-            new = self._combined(kind, old, np.asarray(codes, dtype=np.int64))
-            line = self.policy.where.get(row)
-            if line is None:
-                self.codes[row] = new
-            else:
-                self.held[line] = new
-
-    def _row(self, row: int, change: bool) -> Codes:
-        """Return a row's codes, let in where the policy says so; what gives way is written back."""
-        access = self.policy.access(row, change)
-        if access.hit:
-            return self.held[access.line]
-        if access.line is None:
-            return self.codes[row]
-        if access.written:
-            self.codes[access.evicted] = self.held[access.line]
-        self.held[access.line] = self.codes[row]
-        return self.held[access.line]
-
     def flush(self) -> None:
-        """Write back all lines that were changed."""
-        for line in self.policy.flush():
-            self.codes[self.policy.lines[line]] = self.held[line]
+        """Bring `codes` up to date: they are."""

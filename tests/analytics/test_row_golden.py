@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,8 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
 from penstock.models.analytics import job
 from penstock.models.analytics.golden import train
-from penstock.models.rows import golden as rows_golden
-from penstock.models.rows.config import StoreConfig
 from testbench.kernels.arithmetic import Integers
+from testbench.row_store import StoreConfig, StoredTable
 
 
 def kernel(batch: int, epochs: int) -> Any:
@@ -138,7 +138,7 @@ def test_the_same_rows_whatever_the_plan() -> None:
     assert all(np.array_equal(codes["P"], found[0]["P"]) for codes in found)
 
 
-class _Forgets(rows_golden.StoredTable):
+class _Forgets(StoredTable):
     """A store that does not write back a row that gives way."""
 
     def _row(self, row: int, change: bool) -> Any:
@@ -148,12 +148,8 @@ class _Forgets(rows_golden.StoredTable):
         return found
 
 
-def stored(seed: int, monkeypatch: pytest.MonkeyPatch, kind: Any = None) -> None:
+def stored(seed: int, kind: Any = StoredTable) -> None:
     """The same run with stores of hot rows gives the same rows."""
-    from penstock.models.analytics import rows
-
-    if kind is not None:
-        monkeypatch.setattr(rows, "StoredTable", kind)
     rng = np.random.default_rng(seed)
     m, n, count = 40, 30, 90
     table = {"u": rng.integers(0, m, count), "i": rng.integers(0, n, count)}
@@ -163,7 +159,8 @@ def stored(seed: int, monkeypatch: pytest.MonkeyPatch, kind: Any = None) -> None
     tuples, _ = job.walk(design.plan, source.pages)
     plain = train(design.plan, tuples, design.models(), design.runs())
     stores = {"P": StoreConfig(8), "Q": StoreConfig(16, banks=2, pinned=(3, 4))}
-    held = train(design.plan, tuples, design.models(), design.runs(), stores)
+    tables = {name: partial(kind, store=store) for name, store in stores.items()}
+    held = train(design.plan, tuples, design.models(), design.runs(), tables)
     for name, codes in plain.models.items():
         assert np.array_equal(codes, held.models[name]), name
 
@@ -174,11 +171,11 @@ def _given(table: Any) -> Any:
     return Given(table, table)
 
 
-def test_the_same_rows_behind_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_rows_behind_a_store() -> None:
     for seed in range(3):
-        stored(seed, monkeypatch)
+        stored(seed)
     with pytest.raises(AssertionError):
-        stored(0, monkeypatch, _Forgets)
+        stored(0, _Forgets)
 
 
 def test_a_histogram_does_not_wait_for_its_batch() -> None:

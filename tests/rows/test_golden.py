@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from penstock.models.numerics.formats import Format, float32, parse_format
-from penstock.models.rows.config import WAYS, StoreConfig
-from penstock.models.rows.golden import CHANGES, Changes, StoredTable, Table
+from penstock.models.rows.golden import CHANGES, Changes, Table
+from testbench.row_store import WAYS, StoreConfig, StoredTable
 
 FORMATS = (float32, parse_format("fixed:8,8"), parse_format("bfloat16"), parse_format("fixed:4,4"))
 _AT = {"add": np.add, "subtract": np.subtract, "max": np.maximum, "min": np.minimum}

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from penstock.models.rows.bound import best_fixed, busiest, fewest_fetched
-from penstock.models.rows.config import WAYS, StoreConfig, TableConfig, row_bytes
-from penstock.models.rows.store import LONG, Policy, next_random
+from penstock.models.rows.config import row_bytes
+from penstock.models.rows.store import next_random
+from testbench.row_store import LONG, WAYS, Policy, StoreConfig
 
 
 def zipf(count: int, rows: int, exponent: float, seed: int) -> np.ndarray:
@@ -122,18 +123,6 @@ def test_no_store_fetches_fewer() -> None:
     assert busiest(np.array([3, 1, 3, 2, 1])) == (1, 2)
 
 
-def test_rows_lie_apart() -> None:
-    for ports, rows in itertools.product((1, 2, 8), (1, 7, 1000)):
-        table = TableConfig(rows, 64, ports, base=4096)
-        places = {(table.port(row), table.address(row)) for row in range(rows)}
-        assert len(places) == rows
-        assert all(address % 64 == 0 and port < ports for port, address in places)
-    table = TableConfig(1 << 16, 64, 8)
-    for stride in (1, 2, 8, 64, 512, 4096):  # no power of two stays on a port
-        shares = Counter(table.port(row) for row in range(0, 1 << 16, stride))
-        assert len(shares) == min(8, (1 << 16) // stride), stride
-
-
 def test_sets_share_evenly() -> None:
     store = StoreConfig(WAYS * 64, banks=4)
     for stride in (1, 4, 64, 1024):
@@ -155,9 +144,3 @@ def test_sizes() -> None:
 def test_stores_that_cannot_be(lines: int, banks: int) -> None:
     with pytest.raises(ValueError, match="power of two"):
         StoreConfig(lines, banks)
-
-
-@pytest.mark.parametrize("sizes", [(4, 48, 1), (4, 64, 3), (0, 64, 1)])
-def test_tables_that_cannot_be(sizes: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"power of two|at least one row"):
-        TableConfig(*sizes)

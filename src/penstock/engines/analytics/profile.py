@@ -144,8 +144,7 @@ def _parts(name: str, rows: int, asked: Lookups) -> list[Part]:
     import numpy as np
 
     from penstock.models.rows.bound import best_fixed, busiest, fewest_fetched
-    from penstock.models.rows.config import StoreConfig
-    from penstock.models.rows.store import Policy
+    from penstock.models.rows.unit import Directory, RowTable
 
     trace = asked.rows
     if not len(trace):
@@ -163,15 +162,18 @@ def _parts(name: str, rows: int, asked: Lookups) -> list[Part]:
     tried, table = trace[:_TRIED], []
     for share in _SHARES:
         lines = 8 << max(0, (rows // share // 8).bit_length() - 1)
-        policy = Policy(StoreConfig(lines))
-        for row, change in zip(tried.tolist(), asked.changes.tolist(), strict=False):
-            policy.access(row, change)
-        counts, fewest = policy.counts, fewest_fetched(tried, lines)
+        kept = max(lines - max(4, lines // 16), 0) if lines < rows else 0
+        held = Directory(RowTable((name,), (1,), rows, min(lines, rows), keeping=kept))
+        for n, (row, change) in enumerate(
+            zip(tried.tolist(), asked.changes.tolist(), strict=False), 1
+        ):
+            held.find(row, n, change)
+        counts, fewest = held.counts, fewest_fetched(tried, lines)
         hits = counts.hits / len(tried), best_fixed(tried, lines), 1 - fewest / len(tried)
         table.append((f"{lines:,}", f"{lines / rows:.1%}", *(f"{h:.3f}" for h in hits)))
-    names = ("lines", "of the rows", "store", "best fixed rows", "best of all")
+    names = ("lines", "of the rows", "row unit", "best fixed rows", "best of all")
     columns = tuple(Column(n, right=True) for n in names)
-    caption = "hits a lookup; the store starts empty" + (
+    caption = "hits a lookup; lines start empty, a batch is a lookup" + (
         f"; of the first {_TRIED:,} lookups" * (len(trace) > _TRIED)
     )
     return [facts, Grid(columns, tuple(dict.fromkeys(table)), caption=caption)]
