@@ -6,12 +6,16 @@ from __future__ import annotations
 import numpy as np
 from amaranth.hdl import Array, Cat, Mux, Signal
 from harness import Bench, Defect, Proof
-from harness.environment import take
+from harness.environment import offer, take
+from harness.small import others, shrunk
 
 from penstock.api import compile
 from penstock.dsl.analytics.choices import Choices
 from penstock.dsl.core.load import from_text
 from penstock.hdl.analytics.beats import BeatLoader, BeatWriter
+from penstock.hdl.rows import directory, lookup, mover, written
+from penstock.hdl.rows.lookup import LookUp
+from penstock.hdl.rows.mover import Mover
 from penstock.hdl.rows.pending import Pending
 from penstock.hdl.rows.unit import RowUnit
 from penstock.models.rows.unit import Place, RowTable, RowUnitConfig
@@ -139,9 +143,86 @@ def loader() -> Bench:
     return b
 
 
+def _small() -> RowUnitConfig:
+    """One of four rows a tuple, of which three have lines."""
+    table = RowTable(("s",), (1,), 4, 3)
+    return RowUnitConfig((table,), (Place(0, 0, 0, True),), 1, 8, 1, 1, 1, 4, commands=2)
+
+
+def look_up() -> Bench:
+    b = Bench()
+    with others(directory, BATCH_BITS=2):
+        dut, b.m.submodules.dut = shrunk(lookup, lambda: LookUp(_small()), BATCH_BITS=2)
+    offer(b, dut.i, "i")
+    b.d.comb += dut.o.ready.eq(b.free("o ready"))
+    b.assume("no end", ~dut.i.p.end)
+    row, there, line, left = b.constant("row", 2), Signal(), Signal(2), Signal()
+    misses, now = dut.o.valid & dut.o.ready, dut.now
+    mine, gets = now.row == row, dut.o_lines.valid
+    leaves = misses & there & (dut.o.p.line == line) & ~mine
+    with b.m.If(misses & mine):
+        b.d.sync += [there.eq(1), line.eq(dut.o.p.line)]
+    with b.m.Elif(leaves):
+        b.d.sync += [there.eq(0), left.eq(1)]
+    holds = there & (dut.o_lines.p.lines[0] == line)
+    b.check("a row that has a line is found there", ~(gets & mine & there) | (holds & ~misses))
+    b.check("one that has none gets one", ~(gets & mine & ~there) | misses)
+    b.check("what gives way is written back", ~leaves | (dut.o.p.dirty & (dut.o.p.old == row)))
+    b.cover("it comes again", left & misses & mine)
+    b.cover("it is found at once", b.past(misses & mine) & gets & mine)
+    return b
+
+
+def moves() -> Bench:
+    b = Bench()
+    make = lambda: Mover(_small(), address_width=12, beats_width=4)
+    with others(written, WRITES=2):
+        dut, b.m.submodules.dut = shrunk(mover, make)
+    offer(b, dut.i, "i")
+    for name in ("closed", "settled", "settled_before", "busy", "read0", "base0"):
+        signal = getattr(dut, name)
+        b.d.comb += signal.eq(b.free(name, len(signal)))
+    for name in ("awready", "wready", "arready", "rvalid", "rlast", "bvalid"):
+        b.d.comb += getattr(dut.bus, name).eq(b.free(name))
+    row, open_, mine, whole = b.constant("row", 2), *(Signal(3, name=n) for n in "abc")
+    answer, sent = dut.bus.bvalid, dut.bus.wvalid & dut.bus.wready & dut.bus.wlast
+    b.assume("what is answered was written", ~answer | (whole != 0))
+    b.assume("there is one table", dut.i.p.table == 0)
+    b.d.sync += [whole.eq(whole + sent - answer), open_.eq(open_ + dut.write_back - answer)]
+    with b.m.If(dut.write_back & (dut.i.p.old == row)):
+        b.d.sync += mine.eq(open_ + 1 - answer)
+    with b.m.Elif(answer & (mine != 0)):
+        b.d.sync += mine.eq(mine - 1)
+    asks = dut.fetch & (dut.i.p.row == row)
+    b.check("no row is asked for while it is written", ~asks | (mine == 0))
+    b.cover("another one is", dut.fetch & (mine != 0))
+    b.cover("it is when that is answered", asks & b.past(answer & (mine == 1)))
+    return b
+
+
 _PENDING, _BEATS = "hdl.rows.pending", "hdl.analytics.beats"
+_LOOKUP, _DIRECTORY, _MOVER = "hdl.rows.lookup", "hdl.rows.directory", "hdl.rows.mover"
 
 PROOFS = [
+    Proof(
+        "hdl.rows.lookup.LookUp",
+        "each tuple gets the line that holds its row, whatever rows the ones just before it brought; one of four rows a tuple, three lines",
+        look_up,
+        (
+            Defect(_LOOKUP, "came & (latest", "Cat(0)[0] & (latest"),
+            Defect(_DIRECTORY, "rows.read_port(transparent_for=(named,))", "rows.read_port()"),
+            Defect(_DIRECTORY, "owners.read_port(transparent_for=(owned,))", "owners.read_port()"),
+        ),
+    ),
+    Proof(
+        "hdl.rows.mover.Mover",
+        "no row is asked for before its own writing is answered: no read passes an update; two rows that are written",
+        moves,
+        (
+            Defect(_MOVER, "head.comes & ~written.late & ", "head.comes & "),
+            Defect(_MOVER, "written.sent.eq(Cat(head.old,", "written.sent.eq(Cat(head.row,"),
+        ),
+    ),
     Proof(
         "hdl.rows.pending.Pending",
         "no change of a row passes an earlier one of it, by the same operation or another; none waits longer than the longest is in its unit",
