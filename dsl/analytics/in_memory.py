@@ -35,7 +35,7 @@ def placed(graph: Graph, place: Mapping[str, str]) -> dict[str, int | None]:
             )
         kind, _, lines = where.partition(":")
         wrong = kind not in ("memory", "chip") or (kind == "chip" and lines)
-        if wrong or (lines and not (lines.isdigit() and int(lines))):
+        if wrong or (lines and not lines.isdecimal()):
             hint = f"write {name}=chip, {name}=memory, or {name}=memory:64 for 64 rows held on the chip"
             raise error(
                 "E605", f"{where!r} is no place of a model", Span.whole("--place"), hint=hint
@@ -43,6 +43,12 @@ def placed(graph: Graph, place: Mapping[str, str]) -> dict[str, int | None]:
         if kind == "memory":
             found[name] = int(lines) if lines else None
     return found
+
+
+def _held(names: Sequence[str], asked: Mapping[str, int | None], least: int) -> int:
+    """Return how many lines the user asks for, those that batches need where that is none; 0 where that is not said."""
+    given = [lines for name in names if (lines := asked.get(name)) is not None]
+    return (max(given) or least) if given else 0
 
 
 def placed_tables(
@@ -70,11 +76,11 @@ def placed_tables(
         if reason:
             return reason
         shapes = [graph.variables[name].shape for name in names]
-        lines = max((asked or {}).get(name) or 0 for name in names)
         places = sum(indices[i].places for i in by)
         columns = tuple(shape[1] if len(shape) > 1 else 1 for shape in shapes)
         rows = shapes[0][0]
         least = min(rows, 2 * graph.merge_count * places)
+        lines = _held(names, asked or {}, least)
         if 0 < lines < least:
             return f"two batches of {graph.merge_count} may ask for {least} rows of {names[0]}, and {lines} are held"
         tables.append(RowTable(tuple(names), columns, rows, min(lines, rows) or -least))

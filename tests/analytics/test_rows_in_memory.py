@@ -289,12 +289,25 @@ def test_directory(pinned: tuple[int, ...], keeping: int) -> None:
     assert np.array_equal(memory, sums)
 
 
+def test_a_store_of_no_lines(tmp_path: Path) -> None:
+    """No line is held for longer than two batches need it; results are those of the whole model on the chip."""
+    table = ratings(np.random.default_rng(3), 14, 9, 9)
+    dims, text = {"m": 9, "n": 9, "k": 3}, LRMF + "  batch 2\n"
+    found = _compiled(text, table, dims, tmp_path, {"P": "memory:0", "Q": "memory:9"})
+    assert [of.lines for of in found.compiled.plan.tables] == [4, 9]
+    moved = _equal(found, table, "pysim", "latency=9,bytes=4")
+    assert moved["rows_fetched"] > 2 * 9
+    chip = ps.compile(tmp_path / "k.psk", TWO, table, "fixed:8,8", dims=dims).run(table)
+    for name, codes in chip.codes.items():
+        assert np.array_equal(found.run(table, backend="golden").codes[name], codes)
+
+
 @pytest.mark.parametrize(
     ("text", "place", "reason"),
     [
         ("  s[(i + 1) % 20] += x", "memory", "which row of s it is, is computed"),
         ("  s[i] += x * sum(E[i])\n  E <- E + x", "memory", "E is read whole"),
-        ("  s[i] += x", "memory:0", "'memory:0' is no place"),
+        ("  s[i] += x", "memory:-1", "'memory:-1' is no place"),
         ("  s[i] += x", "shelf", "'shelf' is no place of a model"),
         (
             "  s[i] += x + s[j]",
