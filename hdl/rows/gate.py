@@ -62,7 +62,8 @@ class Gate(wiring.Component):
         m.submodules.rows = rows = Queue(rows_layout(config), TUPLES)
         held, came, gone = index(ahead + 1), index(beats), index(beats)
         there, since = Signal(TICKET_BITS), Signal(TICKET_BITS)
-        taken, whole, through, ready = (Signal(name=n) for n in ("taken", "whole", "on", "ready"))
+        taken, whole = Signal(), Signal()
+        through, ready = Signal(), Signal()
         m.d.comb += [
             self.i.ready.eq(~self.stop & rows.i.ready & (held != ahead)),
             taken.eq(self.i.valid & self.i.ready),

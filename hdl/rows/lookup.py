@@ -14,10 +14,13 @@ __all__ = ["LookUp", "miss_layout"]
 
 
 def miss_layout(config: RowUnitConfig) -> data.StructLayout:
-    """A row of a table that comes into a line, where it `comes`; the row there, `old`, that is written back, where it is `dirty`; the batch that asks."""
+    """A row of a table that comes into a line, where it `comes`; the row there, `old`, that is written back, where it is `dirty`; the batch that asks, which
+    `waits` for others where there was a row."""
     table = range(max(2, len(config.tables)))
     rows = {"row": config.row_bits, "table": table, "old": config.row_bits}
-    return data.StructLayout({**rows, "line": config.line_bits, "batch": 8, "dirty": 1, "comes": 1})
+    return data.StructLayout(
+        {**rows, "line": config.line_bits, "batch": 8, "dirty": 1, "comes": 1, "waits": 1}
+    )
 
 
 class LookUp(wiring.Component):
@@ -48,10 +51,9 @@ class LookUp(wiring.Component):
         m = self.m = Module()
         m.submodules.directory = self.directory = Directory(self.config)
         m.submodules.regions = self.regions = Regions(self.config)
-        names = ("goes", "misses", "probe", "found", "ages", "judging")
-        self.goes, self.misses, self.probe, self.found, self.ages, self.judging = (
-            Signal(name=n) for n in names
-        )
+        self.goes, self.misses = Signal(), Signal()
+        self.probe, self.found = Signal(), Signal()
+        self.ages, self.judging = Signal(), Signal()
         self.batch = Signal(BATCH_BITS, init=1)
         self.sweep_line = Signal(self.config.line_bits)
         asked = self._ask()
@@ -189,6 +191,7 @@ class LookUp(wiring.Component):
             self.o.p.batch.eq(self.batch),
             self.o.p.dirty.eq(owner.changed & ~regions.room),
             self.o.p.comes.eq(1),
+            self.o.p.waits.eq(~regions.room),
         ]
 
     def _first(self, table: Signal) -> Value:
@@ -276,6 +279,7 @@ class LookUp(wiring.Component):
                 self.o.valid.eq(self.directory.owner.changed),
                 self.o.p.dirty.eq(1),
                 self.o.p.comes.eq(0),
+                self.o.p.waits.eq(0),
                 self.o.p.line.eq(line),
                 self.o.p.table.eq(regions.swept),
             ]

@@ -77,7 +77,8 @@ class Mover(wiring.Component):
 
     def _wires(self) -> None:
         """Join the parts."""
-        m, filler, port, written, head = self.m, self.filler, self.port, self.written, self.i.p
+        m, head = self.m, self.i.p
+        filler, port, written = self.filler, self.port, self.written
         bad = Mux(port.bad_read, filler.coming.as_value(), written.next.as_value())
         m.d.comb += [
             written.answered.eq(port.answered),
@@ -106,17 +107,19 @@ class Mover(wiring.Component):
                     ]
 
     def _quiet(self) -> Value:
-        """Return whether all batches before the last one are through, as seen from that of the row at hand. At the end all are."""
+        """Return whether all batches before the last one are through, as seen from that of the row at hand, or nothing waits for them."""
         m, closed, waiting = self.m, Signal(8), Signal(8)
         m.d.sync += closed.eq(closed + self.closed)
         m.d.comb += waiting.eq(self.i.p.batch - 1 - closed)
         before = Mux(waiting == 0, self.settled_before, (waiting == 1) & self.settled)
-        return before | ~self.i.p.comes
+        return before | ~self.i.p.waits
 
     def _move(self, quiet: Value) -> None:
         """Read what is written back, then ask for what comes."""
-        m, head, port, filler, written = self.m, self.i.p, self.port, self.filler, self.written
-        begun, begins, reads, over = (Signal(name=n) for n in ("begun", "begins", "reads", "over"))
+        m, head = self.m, self.i.p
+        filler, port, written = self.filler, self.port, self.written
+        begun, begins = Signal(), Signal()
+        reads, over = Signal(), Signal()
         step, beats = index(max(map(len, self.config.slices)) + 1), Signal(16)
         drops = Signal()
         with m.Switch(head.table):
@@ -126,7 +129,9 @@ class Mover(wiring.Component):
         may = port.free & written.room | ~head.dirty
         m.d.comb += [
             begins.eq(self.i.valid & ~begun & quiet & may & ~self.discard),
-            reads.eq(head.dirty & begun & (step != beats)),  # not yet: a last change may be written now
+            reads.eq(
+                head.dirty & begun & (step != beats)
+            ),  # not yet: a last change may be written now
             over.eq(self.i.valid & ~reads & (begun | (begins & ~head.dirty))),
             drops.eq(self.i.valid & self.discard & (~begun | over)),
             port.begin.eq(begins & head.dirty),

@@ -85,7 +85,8 @@ class RowPort(wiring.Component):
         m.submodules.writer = writer = BurstWriter(**self.sizes)
         shared_by(m, self.bus, reader.bus, writer.bus)
         count, going = index(words), index(words)
-        telling, sending, busy, last = (Signal(name=n) for n in ("tells", "sends", "busy", "ends"))
+        telling, sending = Signal(), Signal()
+        busy, last = Signal(), Signal()
         most, address = Signal.like(self.words), Signal.like(self.send_address)
         m.d.comb += [
             reader.i.p.address.eq(self.fetch_address),

@@ -6,6 +6,7 @@ Cycle 0 is the one in which the engine's `start` is high; the run's cycles are t
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -349,8 +350,10 @@ class _RowConductor(_Conductor):
         self.release = [0] * plan.input_slots
         schedule = plan.schedule
         self.late = max(schedule.settle - schedule.batch, 0)
-        # of the last batch its close and its tuples; when the one before was through
-        self.closed, self.size, self.settled = self.start, 0, self.start
+        # the last batch's close; when the one before was through
+        self.closed, self.settled = self.start, self.start
+        # batches whose rows may be written: number in the epoch, close, tuples, when it is through
+        self.recent: deque[tuple[int, int, int, int]] = deque()
         self.written = _writes(plan)
 
     def through(self, cycle: int) -> int:
@@ -358,19 +361,24 @@ class _RowConductor(_Conductor):
         return found if found <= self.closed else max(cycle, self.closed + max(self.late, 1))
 
     def writes(self, model: int, cycle: int) -> bool:
+        while self.recent and self.recent[0][3] < cycle:
+            self.recent.popleft()
         change = self.plan.schedule.change
-        for delay, late in self.written[model]:
-            behind = self.waits.taken(self.last, cycle - self.closed - delay)
-            taken = late.get(behind % (change or 1), [])
-            at = bisect_right(taken, behind)
-            if at > 0 and behind - taken[at - 1] <= (self.size - 1) * change:
-                return True
+        for batch, closed, size, _ in self.recent:
+            for delay, late in self.written[model]:
+                behind = self.waits.taken(batch, cycle - closed - delay)
+                taken = late.get(behind % (change or 1), [])
+                at = bisect_right(taken, behind)
+                if at > 0 and behind - taken[at - 1] <= (size - 1) * change:
+                    return True
         return False
 
     def _close(self, cycle: int, groups: int) -> None:
         self.settled = self.batch + self.plan.schedule.settle
         super()._close(cycle, groups)
-        self.closed, self.size = cycle, groups
+        self.closed = cycle
+        through = self.batch + self.plan.schedule.settle
+        self.recent.append((self.last, cycle, groups, through))
 
     def epoch(self) -> None:
         unit, begun, self.before = self.unit, False, self.counts["batches"]

@@ -11,8 +11,8 @@ row is fetched into one, while further ones are looked up. So the engine reads a
   lines are known, and stay.
 * **Hot rows.** Those that a profile names have lines of their own, behind the others: once there, they stay to the end.
 * **When.** A batch's changes come at its end, before which its lines stay. So a row is fetched when all batches before the last one are through:
-  neither a line is lost nor an old row read, for rows that the last one changes are held. Meanwhile further rows are looked up. A beat of a line
-  waits while a change is written to the same model. A row whose writing is not answered yet is fetched when it is.
+  neither a line is lost nor an old row read, for rows that the last one changes are held; into an empty line it is fetched at once. Meanwhile further
+  rows are looked up. A beat of a line waits while a change is written to the same model. A row whose writing is not answered yet is fetched when it is.
 * **The end.** Lines whose rows may have changed are written back, in order.
 """
 
@@ -49,8 +49,8 @@ BATCH_BITS, TICKET_BITS = 32, 16
 WRITES = 32
 #: tuples that wait to be looked up, and rows that wait to be asked for, at most
 TUPLES, MISSES = 2, 16
-#: tuples that are held, at most
-MOST_AHEAD = 256
+#: tuples that are held, at least and at most
+LEAST_AHEAD, MOST_AHEAD = 32, 256
 #: a row that comes is kept where these bits of the shift register are 0
 RARELY = 0x4880
 
@@ -142,7 +142,9 @@ class RowUnitConfig:
     def ahead(self) -> int:
         """Tuples that are held, at most: a batch, so that its rows are looked up while the last one's are changed."""
         return min(
-            max(8, self.batch), MOST_AHEAD, (1 << TICKET_BITS - 2) // (len(self.places) or 1)
+            max(LEAST_AHEAD, self.batch),
+            MOST_AHEAD,
+            (1 << TICKET_BITS - 2) // (len(self.places) or 1),
         )
 
     @cached_property

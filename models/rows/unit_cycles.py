@@ -9,7 +9,8 @@ is compared stays, and all behind it, where it finds no line:
 
 The tuple goes on when its rows are there, behind those before it. Rows that wait are asked for one after the other:
 
-* when the batches before the last one are through and, where a row is written back, the one before has left and there is room for its name;
+* unless the line was empty, when the batches before the last one are through;
+* where a row is written back, when the one before has left as well and there is room for its name;
 * where a row is written back, a cycle a beat of its line and one more;
 * a cycle at least to ask for the row; longer where that row's writing is not answered.
 
@@ -86,11 +87,13 @@ class _Mover:
         """From when on one more row may wait."""
         return self.gone[0] + 1
 
-    def move(self, there: int, table: int, row: int, written: int, changes: Changes) -> None:
-        """Write back a row and fetch one, −1 for none, which wait from cycle `there` on."""
+    def move(
+        self, there: int, table: int, row: int, written: int, changes: Changes, empty: bool = False
+    ) -> None:
+        """Write back a row and fetch one, −1 for none, into an `empty` line or not; they wait from cycle `there` on."""
         waits, beats = self.waits, (len(self.config.slices[table]) + 1) * (written >= 0)
         begin = max(there, self.gone[-1] + 1)
-        now = through = changes.through(begin)
+        now = through = begin if empty else changes.through(begin)
         if written >= 0:
             now = changes.through(max(begin, self.left, self._name()))
             self._write(now, table, written)
@@ -200,7 +203,8 @@ class RowUnitModel:
                 found = self.tables[place.table].find(row, self.batch, place.changes)
                 self._step(taken, found)
                 if not found.hit:
-                    self.mover.move(self.through + 1, place.table, row, found.written, changes)
+                    begin, empty = self.through + 1, not found.looked
+                    self.mover.move(begin, place.table, row, found.written, changes, empty)
         self.before = rows
         self.position += 1
         if self.position == self.config.batch:

@@ -88,7 +88,7 @@ def test_factors_of_ratings(memory: str, batch: int, users: int, tmp_path: Path)
     place = {"P": f"memory:{2 * batch}", "Q": "memory"}
     text = LRMF + f"  batch {batch}\n"  # the last of an epoch is short
     design = _compiled(text, table, {"m": users, "n": 5, "k": 3}, tmp_path, place, lanes=2)
-    assert design.compiled.plan.row_unit.ahead == max(8, batch)
+    assert design.compiled.plan.row_unit.ahead == max(32, batch)
     moved = _equal(design, table, "pysim", memory)
     assert moved["rows_written"] > users and moved["rows_fetched"] > users + 5
 
