@@ -33,7 +33,8 @@ def row_terms(
     config: RowUnitConfig, asked: np.ndarray, bases: Sequence[int], memory: Memory, epochs: int
 ) -> RowTerms:
     """Return the terms for so many epochs, in each of which tuples ask for rows (tuples, places) of tables at the addresses `bases`."""
-    read = written = lanes = missed = 0
+    read = written = 0
+    lanes = missed = 0
     addresses = []
     for t, table in enumerate(config.tables):
         mine = [n for n, place in enumerate(config.places) if place.table == t]
