@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .errors import table_error
+from .errors import SourceError, table_error
 from .features import NO_FEATURES, Features, number_categories
-from .provenance import Cast, Provenance
+from .provenance import NO_ARRAYS, Cast, Provenance
 from .table import Table, pack
 
 __all__ = ["check_names", "pack_arrays", "pack_arrow"]
@@ -122,9 +122,12 @@ class _Packing:
         self.arrays: dict[str, str] = {}  # of integers, with their type
         self.casts: list[Cast] = []
         self.left_out: list[tuple[str, str]] = []
+        self.problem: SourceError | None = None  # of the first arrays that were left out
 
     def table(self) -> Table:
         """Return the table. Raises SourceError."""
+        if not self.columns and self.problem:
+            raise self.problem
         if not self.columns and self.left_out:
             name, kind = self.left_out[0]
             raise table_error(
@@ -180,7 +183,7 @@ class _Packing:
             order = None if categories else _in_order(column)
             self._categories(name, kind, self._texts(name, column), own_order or order)
         elif _is(kind, "list"):
-            self.columns[name] = _array_from_arrow(name, column, self.path)
+            self._arrays(name, column, asked)
         elif pa.types.is_null(kind):
             self.columns[name] = np.ma.masked_all(len(column), np.float64)
         elif _is(kind, "number"):
@@ -204,6 +207,16 @@ class _Packing:
             self._cast(name, moments.type, moments, *_since(moments))
         else:
             self._categories(name, kind, self._texts(name, column), own_order)
+
+    def _arrays(self, name: str, column: Any, asked: bool) -> None:
+        """Take up arrays of one length; leave out others, which nobody asked for."""
+        try:
+            self.columns[name] = _array_from_arrow(name, column, self.path)
+        except SourceError as problem:
+            if asked:
+                raise
+            self.problem = self.problem or problem
+            self.left_out.append((name, NO_ARRAYS))
 
     def bags(self, name: str, values: Any) -> None:
         """Take up arrays of integers, of any lengths; what is masked is left out. Raises SourceError."""

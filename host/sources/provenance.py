@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["UNREADABLE", "Cast", "Provenance"]
+__all__ = ["NO_ARRAYS", "UNREADABLE", "Cast", "Provenance"]
 
 #: in place of a type: why a column was left out
 UNREADABLE = "not readable by this user"
+#: of a column whose arrays have no one length, or lack some
+NO_ARRAYS = "no arrays of one length that can be packed"
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from ...models.heap.schema import Column, Schema
 from ...models.heap.values import DTYPES
 from ...models.heap.writer import write_heap
 from .errors import SourceError, table_error
-from .provenance import UNREADABLE, Provenance
+from .provenance import NO_ARRAYS, UNREADABLE, Provenance
 from .synthetic import RandomOptions, random_columns
 
 __all__ = ["NO_FIT", "Table", "in_pages", "pack"]
@@ -100,6 +100,8 @@ class Table:
             name_it += f', in Python ps.open_table(…, features=["{column}"])'
         if column in left or (found is not None and not found.is_numeric):
             kind = left.get(column, found.type if found is not None else "")
+            if kind == NO_ARRAYS:
+                return f"has {NO_ARRAYS}", "give each row an array of as many numbers, none missing"
             if kind == UNREADABLE:
                 return f"is {UNREADABLE}", "GRANT SELECT on it, or use other columns"
             if found is not None and found.type.startswith("numeric"):

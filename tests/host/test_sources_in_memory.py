@@ -252,6 +252,17 @@ def test_columns_that_are_no_features(column: Any, message: str) -> None:
     assert caught.value.message.startswith(message) and caught.value.code == "E704"
 
 
+@pytest.mark.parametrize("cells", [[[1, 2], [3]], [[1.5], None]])
+def test_arrays_that_nobody_asks_for(cells: Any) -> None:
+    """Arrays of several lengths are left out, and said to be where a kernel takes them."""
+    for table in ({"x": cells, "y": [1, 2]}, pa.table({"x": pa.array(cells), "y": [1, 2]})):
+        found = open_table(table)
+        assert [c.name for c in found.schema.columns] == ["y"]
+        assert found.provenance.left_out == (("x", "no arrays of one length that can be packed"),)
+        why, hint = found.unusable("x") or ("", "")
+        assert why == "has no arrays of one length that can be packed" and "each row" in hint
+
+
 def test_bytes_that_are_no_text() -> None:
     with pytest.raises(SourceError, match=r"^column 'x' holds bytes that are no text in UTF-8$"):
         open_table({"x": np.array([b"a", b"\xff"]), "y": [1, 2]})
