@@ -166,6 +166,8 @@ def _model(options: Options) -> str:
         f"that open and {designs[0].plan.sealers} that seal (at 1024 bytes {designs[-1].plan.openers} and "
         f"{designs[-1].plan.sealers}).",
     ]
+    if not options.quick:
+        lines += ["Beside other maps, below:", written(bolt.ours())]
     return "\n\n".join(lines)
 
 
@@ -191,35 +193,20 @@ def _logged(designs: Sequence[MapDesign], options: Options) -> str:
 # beside others
 
 
-def _crossing(times: dict[int, float], engine: dict[int, float]) -> str:
-    won = [k for k in times if times[k] > engine[k]]
-    return f"2^{min(won)}" if won else "none of these capacities"
-
-
 def _peers(options: Options) -> str:
     logs = (6, 10) if options.quick else range(6, 21)
-    parts, scans = [], {}
-    for size in (8, 256):
-        engines = {k: _measured(_plan(1 << k, size), options, most=400) for k in logs}
-        scans[size] = {k: scan_seconds(1 << k, size) * 1e6 for k in logs}
-        rate, late = (
-            {k: getattr(row, what) * 1e6 for k, row in engines.items()} for what in ("full", "half")
-        )
-        parts.append(
-            f"Values of {size} bytes: the engine answers more operations a second than the scan from {_crossing(scans[size], rate)} on, and one "
-            f"operation sooner from {_crossing(scans[size], late)} on."
-        )
+    scans = {size: {k: scan_seconds(1 << k, size) * 1e6 for k in logs} for size in (8, 256)}
     table = written(bolt.peers(scans[8], scans[256][max(logs)]))
     text = Path(__file__).with_name("circuit_oram.cpp").read_text()
     peer = ctypes.CDLL(str(build_text("circuit_oram", text, flags()))).peer_seconds
     peer.restype, peer.argtypes = ctypes.c_double, [ctypes.c_long] * 3
     own, scan = peer(1 << max(logs), 200, 200) * 1e6, scans[8][max(logs)]
     assert own > 0, "a wrong answer, or an item without a place"
-    parts.append(
+    beside = (
         f"In the same run, 2^{max(logs)} items of 8 bytes: the scan {scan:.3g} µs, a cuckoo map over Circuit ORAM in C++ {own:.3g} µs, "
         f"{scan / own:.1f} × less (asked of a peer: 20). Both encrypt nothing and trust the computer; the engine trusts its chip and HBM."
     )
-    return "\n\n".join([table, *parts, f"Scan and Circuit ORAM: {machine()}"])
+    return "\n\n".join([table, beside, f"Scan and Circuit ORAM: {machine()}"])
 
 
 SECTIONS = [Section("omap", False, _model), Section("omap-peers", True, _peers)]

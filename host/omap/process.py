@@ -4,7 +4,7 @@ The two speak through pipes. First the map's configuration, as JSON on a line; t
 head (`_HEAD`): a count of requests, the bytes of a frame that opens a session (0 without one), and buckets
 of a snapshot; behind it that frame, and so many frames of requests. They are answered by a byte of 0, the
 answers' frames, that to the opening behind them, and what belongs into the map's files, each text behind its
-length (4 bytes); or by a byte of 1 and an error's code (4 bytes). A head whose opening has `_RESTORE` bytes
+length (8 bytes); or by a byte of 1 and an error's code (4 bytes). A head whose opening has `_RESTORE` bytes
 is followed by so many files of state, and answered by the head of a log and the bytes of the last file
 that count (8), or by a byte of 2 and what is damaged. The device alone reads its root from a file: it is
 the vault. Each process is a power-up, with entropy of its own.
@@ -40,14 +40,17 @@ _READY = "ready"
 _HEAD = struct.Struct("<IHI")
 _RESTORE = 0xFFFF
 _DAMAGE = struct.Struct("<IQ")
+#: bytes of a text's length: a snapshot may have more than 4 GiB
+_LENGTH = 8
 
 
 def _put(to: IO[bytes], text: bytes) -> None:
-    to.write(len(text).to_bytes(4, "little") + text)
+    to.write(len(text).to_bytes(_LENGTH, "little"))
+    to.write(text)
 
 
 def _get(of: IO[bytes]) -> bytes:
-    return of.read(int.from_bytes(of.read(4), "little"))
+    return of.read(int.from_bytes(of.read(_LENGTH), "little"))
 
 
 class DeviceLost(Error):

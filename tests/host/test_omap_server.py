@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import io
 import ipaddress
 import json
 import os
@@ -18,6 +19,7 @@ import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -25,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from penstock.cli import run
-from penstock.host.omap import MapStopped, MessageChanged
+from penstock.host.omap import MapStopped, MessageChanged, process
 from penstock.host.omap.client import (
     AsyncMap,
     ConnectionLost,
@@ -668,6 +670,24 @@ def test_the_servers_process_never_has_plaintext_nor_keys(tmp_path, certificate,
 
 
 # the device's process
+
+
+class _Sink:
+    """Counts what is written."""
+
+    def __init__(self):
+        self.head, self.size = b"", 0
+
+    def write(self, text):
+        self.head = self.head or bytes(text[:8])
+        self.size += len(text)
+
+
+def test_texts_of_a_pipe_may_have_more_than_4_gib():
+    sink, size = _Sink(), (1 << 32) + 5
+    process._put(sink, memoryview(np.zeros(size, np.uint8)))  # no page of it is touched
+    assert int.from_bytes(sink.head, "little") == size and sink.size == 8 + size
+    assert process._get(io.BytesIO(bytes([3, *bytes(7)]) + b"abcd")) == b"abc"
 
 
 def test_a_device_in_a_process_of_its_own(tmp_path):

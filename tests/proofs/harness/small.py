@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Fragment, Signal
+from amaranth.hdl import Array, Elaboratable, Fragment, Module, Signal
 
-__all__ = ["made", "others", "registers_of", "shrunk"]
+__all__ = ["Rows", "made", "others", "registers_of", "shrunk"]
 
 
 class _Made(Elaboratable):
@@ -19,6 +19,34 @@ class _Made(Elaboratable):
 
     def elaborate(self, platform) -> Fragment:
         return self.fragment
+
+
+class Rows(Elaboratable):
+    """In place of a memory with one reader and one writer: rows that can be looked at, which no reset reaches."""
+
+    def __init__(self, *, shape: int, depth: int, init: list) -> None:
+        self.rows = [Signal(shape, name=f"row{k}", reset_less=True) for k in range(depth)]
+        self._reads, self._writes = (
+            SimpleNamespace(
+                addr=Signal(range(depth)), data=Signal(shape, reset_less=True), en=Signal()
+            )
+            for _ in range(2)
+        )
+        self.read = self._reads.data
+
+    def read_port(self) -> SimpleNamespace:
+        return self._reads
+
+    def write_port(self) -> SimpleNamespace:
+        return self._writes
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.d.sync += self._reads.data.eq(Array(self.rows)[self._reads.addr])
+        for k, row in enumerate(self.rows):
+            with m.If(self._writes.en & (self._writes.addr == k)):
+                m.d.sync += row.eq(self._writes.data)
+        return m
 
 
 def made(component) -> Elaboratable:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
-from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, ResetInserter, Signal, Value
+from amaranth.hdl import Array, Cat, Mux, ResetInserter, Signal, Value
 from harness import Bench, Defect, Proof
-from harness.small import made, others, registers_of
+from harness.small import Rows, made, others, registers_of
 
 from penstock.hdl.omap import free_frames
 from penstock.models.omap.config import OmapConfig
@@ -19,32 +19,6 @@ from .omap import SMALL
 
 #: a page of one item
 SHAPE = replace(SMALL, slots=1, frames=5)
-
-
-class _Ring(Elaboratable):
-    """In place of the ring's memory: rows that can be looked at."""
-
-    def __init__(self, *, shape: int, depth: int, init: list) -> None:
-        self.rows = [Signal(shape, name=f"row{k}", reset_less=True) for k in range(depth)]
-        port = lambda **more: SimpleNamespace(
-            addr=Signal(range(depth)), data=Signal(shape, reset_less=True), **more
-        )
-        self._reads, self._writes = port(), port(en=Signal())
-        self.read = self._reads.data
-
-    def read_port(self) -> SimpleNamespace:
-        return self._reads
-
-    def write_port(self) -> SimpleNamespace:
-        return self._writes
-
-    def elaborate(self, platform) -> Module:
-        m = Module()
-        m.d.sync += self._reads.data.eq(Array(self.rows)[self._reads.addr])
-        for k, row in enumerate(self.rows):
-            with m.If(self._writes.en & (self._writes.addr == k)):
-                m.d.sync += row.eq(self._writes.data)
-        return m
 
 
 def free_list(config: OmapConfig, freed: int, packed: int) -> Bench:
@@ -57,8 +31,8 @@ def free_list(config: OmapConfig, freed: int, packed: int) -> Bench:
     class Schedule:
         of = staticmethod(lambda config: schedule)
 
-    rings: list[_Ring] = []
-    ring = SimpleNamespace(Memory=lambda **given: rings.append(_Ring(**given)) or rings[-1])
+    rings: list[Rows] = []
+    ring = SimpleNamespace(Memory=lambda **given: rings.append(Rows(**given)) or rings[-1])
     with others(free_frames, FrontSchedule=Schedule, memory=ring):
         dut = free_frames.FreeFrames(config)
         part = made(dut)

@@ -7,12 +7,12 @@ others' counts go from each one to the next.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Elaboratable, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, memory, wiring
 from harness import Bench, Defect, Proof
-from harness.small import made
+from harness.small import Rows, made
 from harness.substitute import anything, replaced
 
 from penstock.hdl.omap.layout import record_layout
@@ -90,35 +90,6 @@ class _Fifo(wiring.Component):
         return m
 
 
-class _Port(NamedTuple):
-    addr: Signal
-    data: Signal
-    en: Signal
-
-
-class _Rows(Elaboratable):
-    """In place of a memory: registers."""
-
-    def __init__(self, *, shape: int, depth: int, init: list) -> None:
-        self.rows = [Signal(shape, name=f"row{k}") for k in range(depth)]
-        port = lambda: _Port(Signal(range(depth)), Signal(shape), Signal())
-        self._reads, self._writes = port(), port()
-
-    def read_port(self) -> _Port:
-        return self._reads
-
-    def write_port(self) -> _Port:
-        return self._writes
-
-    def elaborate(self, platform) -> Module:
-        m = Module()
-        m.d.sync += self._reads.data.eq(Array(self.rows)[self._reads.addr])
-        for k, row in enumerate(self.rows):
-            with m.If(self._writes.en & (self._writes.addr == k)):
-                m.d.sync += row.eq(self._writes.data)
-        return m
-
-
 class _Memories:
     """In place of `amaranth.lib.memory`: rows that can be looked at, but where fields are stored."""
 
@@ -128,7 +99,7 @@ class _Memories:
     def Memory(self, *, shape, depth, init):
         if not isinstance(shape, int):
             return memory.Memory(shape=shape, depth=depth, init=init)
-        self.made.append(_Rows(shape=shape, depth=depth, init=init))
+        self.made.append(Rows(shape=shape, depth=depth, init=init))
         return self.made[-1]
 
 

@@ -22,7 +22,7 @@ from penstock.report.rows import Facts, Part
 from .design import MapDesign
 from .scan import scan_seconds
 
-__all__ = ["Served", "parts", "peers", "served", "shown"]
+__all__ = ["Served", "ours", "parts", "peers", "served", "shown"]
 
 _TARGET, _KEY = "u55c", 0x3C4F1A2B5E6D70819203A4B5C6D7E8F9
 _SIZES = (10, 16, 18, 20, 22, 24)
@@ -101,7 +101,7 @@ def _rows() -> Iterator[Part]:
             full.append(single[-1])
             continue
         slower, plan = found.single * 1e6 > printed, found.design.plan
-        cause = "more pages a window: AEAD, 16-slot pages" if slower else "two pages at once"
+        cause = f"HBM's deadline, {plan.deadline} cycles" if slower else "two pages at once"
         single.append(Cell(name, printed, found.single * 1e6, cause))
         cause = f"{plan.window} in flight; {found.binds} binds"
         full.append(Cell(name, printed, found.full * 1e6, cause))
@@ -134,27 +134,31 @@ def _headlines() -> Iterator[Part]:
         yield beside(title, "baseline", [best, *cells], _data()["notes"][what])
 
 
+def ours() -> Iterator[Part]:
+    """Return our map's µs an operation, by the cycle model."""
+    found = {**{f"2^{k}": _map(1 << k) for k in _SIZES}, "2^20, 256 bytes": _map(1 << 20, 256)}
+    rows = []
+    for name, what in (("latency at half load", "half"), ("between results", "full")):
+        values = [None if isinstance(x, str) else getattr(x, what) * 1e6 for x in found.values()]
+        rows.append([f"Penstock, {name}", *map(number, values)])
+    yield plain("µs an operation, by the cycle model", ["map", *found], rows)
+    if missing := [(name, x) for name, x in found.items() if isinstance(x, str)]:
+        yield Facts.of(*missing, title="No plan")
+
+
 def peers(
     scan: Mapping[int, float] | None = None, wide_scan: float | None = None
 ) -> Iterator[Part]:
-    """Return other maps beside ours; `scan`: µs of the scan in C by log2 of the items, and with 256
-    bytes."""
-    heads = [f"2^{k}" for k in _SIZES]
-    ours = {k: _map(1 << k) for k in _SIZES}
-    maps, rows = (*ours.values(), _map(1 << 20, 256)), []
-    for name, what in (("latency at half load", "half"), ("between results", "full")):
-        values = [None if isinstance(x, str) else getattr(x, what) * 1e6 for x in maps]
-        rows.append([f"Penstock, {name}", "cycle model", *map(number, values)])
+    """Return other maps; `scan`: µs of the scan in C by log2 of the items, and with 256 bytes."""
+    heads, rows = [f"2^{k}" for k in _SIZES], []
     if scan:
-        values = [*(scan.get(k) for k in _SIZES), wide_scan]
-        rows.append(["scan in C", "this machine, now", *map(number, values)])
+        times = [*(scan.get(k) for k in _SIZES), wide_scan]
+        rows.append(["scan in C", "this machine, now", *map(number, times)])
     for row in records(_data()["peers"]):
         values = [row[str(k)] for k in _SIZES] + [row["wide"]]
         rows.append([row["name"], row["where"], *(number(v if v > 0 else None) for v in values)])
     note = _data()["notes"]["peers"]
     yield plain("µs an operation of other maps", ["map", "where", *heads, "256 B"], rows, note)
-    if missing := [(f"2^{k}", x) for k, x in ours.items() if isinstance(x, str)]:
-        yield Facts.of(*missing, title="No plan")
 
 
 def parts(cpu: bool = False) -> Iterator[Part]:
@@ -163,4 +167,5 @@ def parts(cpu: bool = False) -> Iterator[Part]:
     yield from _rows()
     yield from _headlines()
     scans = {k: scan_seconds(1 << k, 8) * 1e6 for k in _SIZES} if cpu else None
+    yield from ours()
     yield from peers(scans, scan_seconds(1 << 20, 256) * 1e6 if cpu else None)
