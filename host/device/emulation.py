@@ -57,9 +57,9 @@ def emulated(source: str, port: int = 0) -> Iterator[int]:
 
 
 @contextmanager
-def tapped(source: str, name: str) -> Iterator[None]:
+def tapped(source: str, name: str) -> Iterator[Callable[[], None]]:
     """Run a device from its Verilog (`sim.frames.generate`) behind this machine's TAP interface `name`, which is made where there is none; it goes with
-    the device then. Who calls gives it an address. Raises BuildError, and DeviceError where it may not be opened."""
+    the device then. Who calls gives it an address. Give what waits as `_served` does. Raises BuildError, and DeviceError where it may not be opened."""
 
     def go(frame: bytes) -> None:
         with suppress(OSError):  # of an interface that is down
@@ -79,9 +79,9 @@ def tapped(source: str, name: str) -> Iterator[None]:
             raise DeviceError(message, hint) from None
         with (
             Frames(source) as board,
-            _served(tap, board, lambda: os.read(tap, 2048).ljust(_SHORTEST, b"\0"), go),
+            _served(tap, board, lambda: os.read(tap, 2048).ljust(_SHORTEST, b"\0"), go) as wait,
         ):
-            yield
+            yield wait
     finally:
         os.close(tap)
 
@@ -89,13 +89,29 @@ def tapped(source: str, name: str) -> Iterator[None]:
 @contextmanager
 def _served(
     line: int, board: Datagrams, come: Callable[[], bytes], go: Callable[[bytes], None]
-) -> Iterator[None]:
-    """Hand on what comes, when `line` can be read, and what the device answers, in a thread."""
+) -> Iterator[Callable[[], None]]:
+    """Hand on what comes, when `line` can be read, and what the device answers, in a thread. Give what waits until `line` is gone, and raises
+    DeviceError then."""
     ends, end = os.pipe()
-    thread = threading.Thread(target=_serve, args=(line, board, come, go, ends), daemon=True)
+    problems: list[OSError] = []
+
+    def serve() -> None:
+        try:
+            _serve(line, board, come, go, ends)
+        except OSError as problem:
+            problems.append(problem)
+
+    thread = threading.Thread(target=serve, daemon=True)
     thread.start()
+
+    def wait() -> None:
+        thread.join()
+        for problem in problems:
+            message = f"the device's line is gone: {problem.strerror}"
+            raise DeviceError(message, "start it again")
+
     try:
-        yield
+        yield wait
     finally:
         os.close(end)
         thread.join()
@@ -115,6 +131,7 @@ def _serve(
             past, second = second, int(time.monotonic())
             for _ in range(min(second - past, SILENCE)):
                 board.tick()
-            board.send(come())
+            with suppress(BlockingIOError):  # it was nothing
+                board.send(come())
         if answer := board.run():
             go(answer)

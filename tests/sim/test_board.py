@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,7 @@ import penstock as ps
 from penstock.accounts import Moved, account, machine_of
 from penstock.engines.base import Given
 from penstock.hdl.soc import Soc
-from penstock.host.device import Device, DeviceError, Udp, emulated, serial_device
+from penstock.host.device import Device, DeviceError, Udp, emulated, emulation, serial_device
 from penstock.host.device.machine import DeviceMachine
 from penstock.host.device.transport import Statistics
 from penstock.models.errors import ErrorCode, HardwareError
@@ -415,3 +418,19 @@ def test_memories_that_are_not_simulated() -> None:
         BuildError, match=r"^a device in simulation has at most 2 MB of block RAM, not 33 MB$"
     ):
         generate(None, None, memory_bytes=(32 << 20) + 1)
+
+
+def test_a_line_that_goes_away_ends_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a TAP interface that somebody deletes: whoever waits hears of it."""
+
+    def gone() -> bytes:
+        raise OSError(errno.EBADFD, os.strerror(errno.EBADFD))
+
+    there, here = os.pipe()
+    os.write(here, b"x")
+    board: Any = SimpleNamespace(active=False, run=bytes, send=bytes)
+    with emulation._served(there, board, gone, bytes) as wait:
+        with pytest.raises(DeviceError, match="the device's line is gone: File descriptor in bad"):
+            wait()
+    os.close(there)
+    os.close(here)

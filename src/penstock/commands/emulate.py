@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import click
@@ -35,8 +36,9 @@ def _emulate(
     described, manifest = opened(folder)
     source = generated(described, manifest.get("board", {}), link, address=ip_address)
     with ExitStack() as device:
+        wait: Callable[[], object] = threading.Event().wait
         if tap is not None:
-            device.enter_context(tapped(source, tap))
+            wait = device.enter_context(tapped(source, tap))
             place = f"{tap}:{'.'.join(map(str, ip_address or b''))}"
         else:
             place = f"127.0.0.1:{device.enter_context(emulated(source, port))}"
@@ -44,7 +46,7 @@ def _emulate(
             click.echo(f"{folder}: 256 KB of block RAM stand for the board's SDRAM", err=True)
         # a line of its own, so that a program that starts it can read the port
         print(f"{folder} on {link}:{place}", flush=True)
-        threading.Event().wait()
+        wait()
 
 
 COMMANDS = (
