@@ -17,7 +17,7 @@ from ...models.link import Space
 from ...models.shell import IDENTITY, VERSION, Control, Interrupt, RegisterMap, Status
 from ...sim.machine import Closing
 from ...sim.native import MonitorState
-from .errors import DeviceError, LinkError, NotOver
+from .errors import DeviceError, LinkError, NotOver, Unfit
 from .transport import Connect, Pushing, Refused, Statistics, Transport
 
 __all__ = ["Device", "Report"]
@@ -173,7 +173,7 @@ class Device(Closing):
         """Write a register by name, both halves of a 64-bit one; done once, whatever happens on the line."""
         register, value = self._register(name), index(value)
         if not 0 <= value < 1 << register.bits:
-            raise ValueError(f"register {name}: {value!r} does not fit in {register.bits} bits")
+            raise Unfit(f"register {name}: {value!r} does not fit in {register.bits} bits")
         with self.asked(f"write to register {name}"):
             data = value.to_bytes(register.bits // 8, "little")
             self._line.write(Space.REGISTERS, register.offset, data)

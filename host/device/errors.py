@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...models.errors import Error
 
-__all__ = ["DeviceError", "LinkError", "NotOver"]
+__all__ = ["DeviceError", "LinkError", "NotOver", "Unfit"]
 
 
 class DeviceError(Error):
@@ -24,3 +24,9 @@ class NotOver(DeviceError, TimeoutError):
     """A run is not over after as long as it was waited for. It goes on."""
 
     hint = "wait again, with a longer limit, or stop the run"
+
+
+class Unfit(DeviceError, ValueError):
+    """A value that a register does not hold."""
+
+    hint = "`register_map` of the device says how many bits each register has"

@@ -59,6 +59,8 @@ class Udp:
         self._failure: LinkError | None = None
         self.statistics, self._pages = Statistics(), dict[int, int]()
         self._session, self._usable = self._following(0), False
+        self._poll = select.poll()  # `select` knows no more than 1,024 open files
+        self._poll.register(self._socket, select.POLLIN)
         try:
             self._socket.setblocking(False)
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
@@ -141,7 +143,7 @@ class Udp:
                 if self._closed and session.number:
                     raise LinkError(f"{self.name} is closed")
                 wait = min(max(session.due - now, 0.0), _INTERRUPTIBLE)
-                if select.select([self._socket], [], [], wait)[0]:
+                if self._poll.poll(1000 * wait):
                     self._take(session)
         except FrameError as problem:
             self._failure = LinkError(f"{self.name}: {problem}")

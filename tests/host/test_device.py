@@ -12,6 +12,7 @@ import pytest
 
 from penstock.devices import open_device
 from penstock.host.device import DeviceError, LinkError, serial_device
+from penstock.host.device.errors import Unfit
 from penstock.models.errors import Error, HardwareError
 from penstock.models.link import Identity
 from penstock.models.shell import RegisterMap, Status
@@ -47,7 +48,7 @@ def test_memory_and_registers() -> None:
             device.write_register("identity", 1)
         with pytest.raises(DeviceError, match="has no register 'sources'"):
             device.read_register("sources")
-        with pytest.raises(ValueError, match="does not fit in 32 bits"):
+        with pytest.raises(Unfit, match="does not fit in 32 bits"):  # also a ValueError
             device.write_register("key", 1 << 32)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -82,6 +85,20 @@ def test_memory_registers_and_a_run() -> None:
     assert it.envelope.session == 0  # closed: who comes next does not wait
 
 
+def test_beside_many_open_files() -> None:
+    """More than `select` takes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with peer() as it, opened(it) as device:
+            assert device.read_register("identity")
+    finally:
+        for number in held:
+            os.close(number)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_rings_that_are_none() -> None:
     """A device without one, and rings that no request describes: who feeds them writes registers."""
     with peer() as it, opened(it) as device:
@@ -123,7 +140,8 @@ def test_an_interrupted_call_sends_nothing_more(monkeypatch: pytest.MonkeyPatch)
             def interrupt(*_: object) -> None:
                 raise KeyboardInterrupt
 
-            patch.setattr("penstock.host.device.udp.select.select", interrupt)
+            poll = SimpleNamespace(poll=interrupt)
+            patch.setattr(device._transport, "_poll", poll)
             with pytest.raises(KeyboardInterrupt):
                 device.write(0, b"1" * 3000)
         time.sleep(0.1)
