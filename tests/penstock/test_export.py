@@ -17,7 +17,7 @@ from systemrdl import RDLCompiler
 
 from penstock.api import compile
 from penstock.dsl.core.diagnostics import KernelError
-from penstock.errors import OptionError
+from penstock.errors import Conflict, OptionError
 from penstock.export.core import core_of
 from penstock.export.exporter import checked
 from penstock.export.names import check_ip, class_name
@@ -270,6 +270,13 @@ def test_a_kernels_file_may_be_called_anything() -> None:
     assert core.lines and all(re.fullmatch(r"my _k_n_\).py:\d+", line) for line in core.lines)
     for text in core.modules.values():
         assert text.count("src = ") == len(re.findall(r'src = "[^"\\\n]+"', text))
+
+
+def test_a_ring_is_not_recorded(tmp_path: Path) -> None:
+    design = compile(ROOT / "examples/linear.py", "small", dims={"d": 2}, ring=2)
+    with pytest.raises(Conflict, match="has a ring, whose pages a bench does not bring") as found:
+        design.export(tmp_path / "core", ip="core")
+    assert found.value.code == "E902" and "leave --ring out" in found.value.hint
 
 
 def test_an_unknown_flow(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.workload import Given
 from penstock.errors import Conflict, no_option
 from penstock.models.memory import FixedLatency, Memory
+from penstock.models.ring import places
 from penstock.output import check_folder, earlier, write_folder
 from penstock.saved import sealed
 
@@ -90,7 +91,7 @@ def recorded(design: Design, given: Given) -> Bench:
     """Return the vectors of a run, which is carried out in simulation and must agree with both models.
 
     Memory has the design's timing where that is a fixed latency, else one of 20 cycles. Raises Mismatch,
-    KernelError (E833) where the vectors would be too large, Conflict for a design with a vault.
+    KernelError (E833) where the vectors would be too large, Conflict for a design with a vault or a ring.
     """
     from penstock.outcome import differences
     from penstock.run import golden, hardware, model
@@ -100,6 +101,11 @@ def recorded(design: Design, given: Given) -> Bench:
         raise Conflict(
             f"the core of {design.name} takes {' and '.join(names)} from a vault, which a bench does not give",
             "`penstock compile KERNEL --out DIR` writes the design's Verilog",
+        )
+    if places(design.registers):
+        raise Conflict(
+            f"the core of {design.name} has a ring, whose pages a bench does not bring during a run",
+            "leave --ring out; `penstock compile KERNEL --ring N --out DIR` writes the Verilog of one",
         )
     given = _with_data(design, given)
     workload = design.held(given)
