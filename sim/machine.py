@@ -94,6 +94,8 @@ class Transfer(NamedTuple):
 class Unsupported(Error):
     """This kind of machine cannot do what is asked of it. The message is meant for the user."""
 
+    code = "E902"
+
 
 class Machine(Protocol):
     """An engine with its memory. It stays open over several runs; memory keeps its content.

@@ -243,7 +243,7 @@ class PythonMachine(Closing):
         feeds: Sequence[Feed] = (),
     ) -> Ended:
         if feeds:
-            raise Unsupported("Amaranth's simulator fills no ring; rtl does")
+            raise Unsupported("Amaranth's simulator fills no ring", "the backends rtl and board do")
         self._registers = {**registers, "watchdog": watchdog}
         self._limit, self._progress = _LIMIT if limit is None else limit, progress
         for port in self._ports:

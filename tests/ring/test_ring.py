@@ -116,6 +116,18 @@ def test_two_ports_and_an_early_end(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             assert min(run.counters[f"pages_done{q}"] for q in range(2)) > 3 * SLOTS
 
 
+def test_a_simulator_without_a_ring_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text(KERNEL)
+    words = (
+        "simulate k.py --dim d=2 --data random:rows=8 --format fixed:8,8 --ring 2 --backend pysim"
+    )
+    said = told(words, 1)
+    assert "error[E902]: Amaranth's simulator fills no ring" in said and "defect" not in said
+
+
 def test_a_command_counts_what_a_ring_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
