@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from socket import create_connection
 from statistics import mean, median
@@ -122,6 +123,45 @@ def measured(look_up, port, passwords):
     return found, median(taken), moved
 
 
+@contextmanager
+def by_map(reader, port):
+    with reader(port) as box:
+
+        def look_up(password):
+            value = box.get(key(password))
+            return value and int.from_bytes(value, "little")
+
+        yield look_up
+
+
+@contextmanager
+def by_range(port):
+    with asking(port) as ask:
+
+        def look_up(password):
+            alike = dict(line.split(":") for line in ask(digest(password)[:5]))
+            return alike.get(digest(password)[5:])
+
+        yield look_up
+
+
+@contextmanager
+def by_table(port):
+    with asking(port) as ask:
+        yield lambda password: next(iter(ask(digest(password))), None)
+
+
+def answering(answers):
+    """A plain server of lists by text."""
+
+    def handle(self):
+        for line in self.rfile:
+            found = [*answers.get(line.decode().strip(), ()), ""]
+            self.wfile.write("".join(f"{each}\n" for each in found).encode())
+
+    return listening(handle)
+
+
 def main(words=20_000, lookups=LOOKUPS):
     from wordfreq import top_n_list
 
@@ -135,54 +175,23 @@ def main(words=20_000, lookups=LOOKUPS):
         known[k * words // lookups] if k % 2 else f"{known[k]}-7Kq!" for k in range(lookups)
     ]
     expected = [count.get(password) for password in passwords]
-
-    @contextmanager
-    def by_map(port):
-        with reader(port) as box:
-            yield (
-                lambda password: (
-                    (value := box.get(key(password))) and int.from_bytes(value, "little")
-                )
-            )
-
-    @contextmanager
-    def by_range(port):
-        with asking(port) as ask:
-            yield lambda password: dict(line.split(":") for line in ask(digest(password)[:5])).get(
-                digest(password)[5:]
-            )
-
-    @contextmanager
-    def by_table(port):
-        with asking(port) as ask:
-            yield lambda password: next(iter(ask(digest(password))), None)
-
-    def answering(answers):
-        def handle(self):
-            for line in self.rfile:
-                self.wfile.write(
-                    "".join(
-                        f"{each}\n" for each in [*answers.get(line.decode().strip(), ()), ""]
-                    ).encode()
-                )
-
-        return stack.enter_context(listening(handle))
-
-    with ExitStack() as stack:
-        port, reader = stack.enter_context(
-            served(__file__, stack.enter_context(tempfile.TemporaryDirectory()))
-        )
+    alike = mean(len(found) for found in ranges.values())
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(__file__, folder) as (port, reader),
+        answering(ranges) as of_ranges,
+        answering(table) as of_table,
+    ):
         with reader(port, "writer.json") as box:
             box.load({key(word): place.to_bytes(8, "little") for word, place in count.items()})
-        alike = mean(len(found) for found in ranges.values())
         ways = {
-            "oblivious map": (by_map, port, "that a lookup was made, and when"),
+            "oblivious map": (partial(by_map, reader), port, "that a lookup was made, and when"),
             "range of hashes": (
                 by_range,
-                answering(ranges),
+                of_ranges,
                 f"5 digits, which {alike:.1f} of the passwords share",
             ),
-            "plain table": (by_table, answering(table), "the hash"),
+            "plain table": (by_table, of_table, "the hash"),
         }
         print(f"{words:,} passwords, {lookups} lookups, half of them of leaked ones")
         right = True

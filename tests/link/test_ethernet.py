@@ -14,7 +14,7 @@ from penstock.models.link.ethernet import Burst, Clocked, Given, checksum, on_wi
 from penstock.sim.board import Datagrams
 from penstock.sim.frames import generate
 from testbench.frames import HOST, STATION, drawn, packet, play, spoilt, wire
-from testbench.wired import Framed
+from testbench.wired import Framed, right, scapy_datagram, scapy_frame
 
 KERNEL = """kernel logistic(x: input[3], y: output, w: model[3], rate: meta = 0.1)
   error = sigmoid(sum(w * x)) - y
@@ -109,47 +109,6 @@ def test_what_there_is_no_room_for() -> None:
         golden.receive(came)
     assert 2 < len(golden.sent) < len(bursts)
     assert play(bursts, rest=9000)[0] == golden.sent
-
-
-def scapy_frame(datagram: bytes) -> bytes:
-    """A datagram of the host to the station, as Scapy writes it."""
-    from scapy.layers.inet import IP, UDP
-    from scapy.layers.l2 import Ether
-    from scapy.packet import Raw
-
-    addresses = {"src": ".".join(map(str, HOST.ip)), "dst": ".".join(map(str, STATION.ip))}
-    ether = Ether(src=HOST.mac.hex(":"), dst=STATION.mac.hex(":"))
-    return bytes(ether / IP(**addresses) / UDP(sport=HOST.port, dport=STATION.port) / Raw(datagram))
-
-
-def scapy_datagram(frame: bytes) -> bytes:
-    """The datagram of the station to the host in a frame, as Scapy reads it; checksums are what Scapy makes them."""
-    from scapy.layers.inet import IP, UDP
-    from scapy.layers.l2 import Ether
-
-    found = Ether(frame)
-    packet = found[IP]
-    assert (found.dst, found.src) == (HOST.mac.hex(":"), STATION.mac.hex(":"))
-    assert (packet.dst, packet[UDP].dport, packet[UDP].sport) == (
-        "10.0.0.200",
-        HOST.port,
-        STATION.port,
-    )
-    right(frame)
-    return bytes(packet[UDP].payload)
-
-
-def right(frame: bytes) -> None:
-    """Whether Scapy gives a frame's packet the same checksums and lengths."""
-    from scapy.layers.inet import ICMP, IP, UDP
-    from scapy.layers.l2 import Ether
-
-    again = Ether(frame)[IP].copy()
-    size = again.len
-    for layer, names in ((IP, ("len", "chksum")), (UDP, ("len", "chksum")), (ICMP, ("chksum",))):
-        for name in names if layer in again else ():
-            delattr(again[layer], name)
-    assert bytes(again)[:size] == frame[14 : 14 + size]
 
 
 def test_scapy_reads_what_the_model_sends() -> None:

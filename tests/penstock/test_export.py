@@ -10,9 +10,11 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from systemrdl import RDLCompiler
 
 from penstock.api import compile
@@ -20,6 +22,7 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.errors import Conflict, OptionError
 from penstock.export.core import core_of
 from penstock.export.exporter import checked
+from penstock.export.flows import rendered
 from penstock.export.names import check_ip, class_name
 from penstock.output import OutputError, check_folder, write_folder
 from penstock.saved import sealed
@@ -209,6 +212,17 @@ def test_names() -> None:
         problem = found.value.diagnostic
         assert problem.code == "E832"
         assert check_ip(problem.hint.removeprefix("as in --ip "))
+
+
+def test_a_name_that_is_a_word_of_yaml() -> None:
+    design = SimpleNamespace(
+        engine_name="e", name="n", digest="0" * 64, target=SimpleNamespace(name="t")
+    )
+    context = {"ip": "on", "core_version": "1", "design": design, "sources": [], "vectors": []}
+    targets = yaml.safe_load(rendered("fusesoc", context))["targets"]
+    assert [targets[name]["toplevel"] for name in ("default", "sim", "lint", "synth")] == [
+        *("on", "on_tb", "on", "on"),
+    ]
 
 
 def test_an_earlier_export_had_other_files(core: Path, tmp_path: Path) -> None:
