@@ -283,12 +283,17 @@ def test_hbm_has_the_timing_of_its_dram(tmp_path, capsys):
     given = ["model", str(path), "--ops", "3000", "--plans"]
     assert run(given) == 0
     said = capsys.readouterr().out
-    assert "with HBM of hbm2-2000" in " ".join(said.replace("│", " ").split())
+    words = " ".join(said.replace("│", " ").split())
+    assert "with HBM of hbm2-2000" in words and "HBM is late once in 2^40 operations" in words
     rate, beside = (float(n) for n in re.findall(r"([\d.]+) million", said)[:2])
     assert 17 < rate < 21 < beside
     assert run([*given[:4], "--memory", _IDEAL]) == 0
     said = capsys.readouterr().out
-    assert float(re.findall(r"([\d.]+) million", said)[0]) == beside and "ideal" not in said
+    assert (
+        float(re.findall(r"([\d.]+) million", said)[0]) == beside
+        and "ideal" not in said
+        and "HBM is late" not in said
+    )
 
 
 def test_ports_that_are_dealt_have_channels_of_their_own():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.models.omap.config import OmapConfig
+from penstock.models.omap.hbm import LATE
 from penstock.models.omap.planner import published
 from penstock.models.omap.tails import ASSUMPTIONS, LIFETIME, collision, failures, total
 from penstock.outcome import Outcome
@@ -92,6 +93,8 @@ def _budget(design: MapDesign) -> Facts:
         for failure in failures(design.plan)
     ]
     rows.append(Row("any of the first three", _chance(total(design.plan))))
+    if design.plan.pace:
+        rows.append(Row("HBM is late", f"once in 2^{-LATE} operations, an estimate; the map stops"))
     if design.plan.key != "u64":
         rows.append(
             Row("two keys have one hash", f"{_chance(collision(design.plan))} in a full map")
