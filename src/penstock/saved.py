@@ -71,6 +71,8 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """
     place = Path(folder) / MANIFEST
     manifest = _parsed(place, _content(place, _LONGEST))
+    if "export" in manifest:
+        raise folder_error(place.parent, "holds a core, no design: export wrote it", _WRITERS)
     files = {}
     try:
         listed = {

@@ -19,6 +19,7 @@ from penstock import api
 from penstock.cli import run
 from penstock.discovery import engines
 from penstock.models.memory import FixedLatency
+from penstock.output import write_folder
 from penstock.saved import FolderError, read_folder, sealed
 from testbench import outside
 
@@ -321,3 +322,9 @@ def test_an_image_that_the_plan_does_not_make(
         api.load(write(tmp_path / "d", sealed(manifest, files | {"boot.bin": boot}))),
         designs["analytics"],
     )
+
+
+def test_an_exported_core_is_no_design(tmp_path: Path) -> None:
+    write_folder(tmp_path / "core", sealed({"export": {"ip": "a"}}, {"rtl/a.v": b"module a;"}))
+    with pytest.raises(FolderError, match="core holds a core, no design: export wrote it"):
+        read_folder(tmp_path / "core")
