@@ -62,6 +62,19 @@ def _tell(what: str, group: int) -> None:
     os.write(_pipe, "".join(f"+ {process.pid}\n" for process in _RUNNING).encode())
 
 
+def _forked() -> None:
+    """A process that is forked off has programs, and a guard, of its own: the pipe of the one before would stay open, and say nothing of it."""
+    global _pipe, _LOCK
+    _LOCK = threading.Lock()
+    _RUNNING.clear()
+    if _pipe is not None:
+        os.close(_pipe)
+        _pipe = None
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 def start(command: Sequence[str | Path], **options: Any) -> subprocess.Popen[Any]:
     """Start a program as `subprocess.Popen` does, in a process group of its own. `end` is to be called of it."""
     with _LOCK:

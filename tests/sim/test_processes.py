@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -50,3 +51,33 @@ def test_a_run() -> None:
     assert process in running()
     end(process)
     assert process not in running() and process.returncode == -9
+
+
+FORK = """
+import os, time
+from penstock.sim.processes import start
+ours = start(["sleep", "60"])
+there, here = os.pipe()
+child = os.fork()
+if not child:
+    os.write(here, b"%d" % start(["sleep", "60"]).pid)
+    time.sleep(60)
+theirs = int(os.read(there, 20))
+os.kill(child, 9)
+os.waitpid(child, 0)
+print(ours.pid, theirs, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_process_that_is_forked_ends_its_own_programs() -> None:
+    """As a worker of `multiprocessing`: its programs end with it, those of the one before go on."""
+    command = [sys.executable, "-c", FORK]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as script:
+        assert script.stdout is not None
+        ours, theirs = map(int, script.stdout.readline().split())
+        assert psutil.Process(ours).status() != "zombie"
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(theirs).wait(2)
+        assert psutil.Process(ours).is_running()
+        script.kill()
