@@ -121,8 +121,8 @@ _SHARED = "--seed {seed} --freq {clock} --report {report} --json {netlist} --tim
 #: look-up tables from which on a design is `large`: its wires bind, so that it is placed otherwise, and reaches a lower clock (of an ECP5-85F, grade 6,
 #: 6,367 were placed at 90 MHz, 10,831 at 79, 59,315 at 42; nothing is known of what lies between)
 LARGE = 50_000
-#: look-up tables of an ECP5 from which on the default placer and router may have no end: 18,153 came to one, 29,167 did not
-CROWDED = 20_000
+#: look-up tables of an ECP5 from which on the default placer and router may have no end: 10,831 came to one, 29,167 did not
+CROWDED = 15_000
 #: look-up tables that an ECP5's cells take
 _ECP5_LUT = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}
 #: flip-flops of the iCE40, which nextpnr counts with the look-up tables
