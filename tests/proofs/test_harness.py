@@ -53,6 +53,29 @@ def test_what_holds_is_proven(method: str, depth: int) -> None:
     assert verdict.reached == {"it counts": 3}
 
 
+def _two(*, late: bool = False, other: int = 0) -> Bench:
+    """Two counters that are stepped together; `late`: one has a step less behind the second one; `other`: what is added to the
+    second one's count."""
+    b = Bench()
+    one, two = b.m.submodules.one, b.m.submodules.two = Counter(), Counter()
+    step, seen = b.free("step"), Signal(2)
+    with b.m.If(step & (seen != 2)):
+        b.d.sync += seen.eq(seen + 1)
+    b.d.comb += [one.step.eq(step), two.step.eq(step & ~(late & (seen == 1)))]
+    b.check("both count alike", one.count == two.count + other)
+    b.cover("they count", one.count == 3)
+    return b
+
+
+def test_registers_of_two_runs_are_equal_or_nothing_is_said() -> None:
+    assert decide(_two(), method="registers", covers=10).holds
+    assert decide(_two(late=True), method="registers").holds is None
+    assert decide(_two(other=1), method="registers").holds is None
+    assert (
+        decide(bench(6), method="registers").holds is None
+    )  # it holds, and no two registers say so
+
+
 def test_induction_does_not_prove_what_fails_later() -> None:
     """The base holds, and no step follows from it."""
     assert decide(bench(5), method="bounded", depth=3).holds

@@ -25,7 +25,8 @@ class Proof:
     bench
         Makes the bench anew.
     method
-        "pdr" or "induction": unbounded. "bounded": up to `depth` cycles from reset.
+        "pdr" or "induction": unbounded, "registers" too: induction that registers of two runs are equal, and all that
+        is checked with them. "bounded": up to `depth` cycles from reset.
     depth
         Of induction and of bounded checks: cycles.
     covers

@@ -358,6 +358,7 @@ PROOFS = [
         + (f"; {words}" if words else ""),
         partial(traffic, config),
         _LEAKS if config is SMALL else _LEAKS[1:2],
+        method="registers",
         cuts=CUTS,
         player=MapHost,
         search=1100,
