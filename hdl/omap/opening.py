@@ -97,7 +97,7 @@ class PageOpening(wiring.Component):
             m.d.comb += [
                 takes.eq(self.taken & ((self.host0 & (first == k)) | (self.host1 & (second == k)))),
             ]
-            m.d.sync += there.eq(there + opener.near - takes)
+            m.d.sync += there.eq(there + opener.nears - takes)
             with m.If(takes):
                 m.d.sync += [
                     opener.slot.eq(oldest),

@@ -59,7 +59,7 @@ class Opener(wiring.Component):
     i : In(stream of {nonce, blank})
         A text to come. `blank`: whatever its bytes, it is taken.
     i_data : In(stream of bus words)
-    near : Out(1)
+    nears : Out(1)
         High in the first cycle in which a block is opened and at most `ahead` blocks are left, whose
         words are there: they are opened `pace.block` cycles apart from now on.
     ended, fits : Out(1)
@@ -80,7 +80,7 @@ class Opener(wiring.Component):
                 "key": In(128),
                 "i": In(stream.Signature(data.StructLayout({"nonce": 128, "blank": 1}))),
                 "i_data": In(stream.Signature(8 * bus_bytes)),
-                "near": Out(1),
+                "nears": Out(1),
                 "ended": Out(1),
                 "fits": Out(1),
                 "slot": In(range(max(slots, 2))),
@@ -136,15 +136,15 @@ class Opener(wiring.Component):
         return m
 
     def _near(self, m, taken, lane, level, last):
-        """`near`, of the last chunk."""
+        """`nears`, of the last chunk."""
         left, told = Signal(range(self.blocks), init=self.blocks - 1), Signal()
-        m.d.comb += self.near.eq(
+        m.d.comb += self.nears.eq(
             taken & last & ~told & (left <= self.ahead) & (level * self.lanes > lane + left)
         )
         with m.If(taken):
             m.d.sync += [
                 left.eq(Mux(left == 0, self.blocks - 1, left - 1)),
-                told.eq((told | self.near) & (left != 0)),
+                told.eq((told | self.nears) & (left != 0)),
             ]
 
     def _judge(self, m, texts, core, there, final, chunk, padding):

@@ -166,7 +166,9 @@ class _Judge:
 
         def told(place: tuple[int, int]) -> str:
             value = int(values[place])
-            of = f"the category {labels[value]!r} has the number {value}, which" if labels else value
+            of = (
+                f"the category {labels[value]!r} has the number {value}, which" if labels else value
+            )
             return f"{of} is not one of 0 to {counts - 1}"
 
         self._say(beyond, plan.on_index, PageError.VALUE_INDEX, name, item, told)

@@ -234,7 +234,7 @@ DEFECTS = [
     ("Mux(waiting == 0, self.settled_before, (waiting == 1) & self.settled)", "self.i.valid"),
     (" | (owner.batch == self.batch - 1)", ""),
     ("head.dirty & begun & (step", "head.dirty & (begins | begun) & (step"),
-    ("owner.changed.eq(latest[\"changed\"])", "owner.changed.eq(0)"),
+    ('owner.changed.eq(latest["changed"])', "owner.changed.eq(0)"),
 ]
 
 

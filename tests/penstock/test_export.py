@@ -20,7 +20,7 @@ from systemrdl import RDLCompiler
 from penstock.api import compile
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.errors import Conflict, OptionError
-from penstock.export.core import core_of
+from penstock.export.core import Port, core_of
 from penstock.export.exporter import checked
 from penstock.export.flows import rendered
 from penstock.export.names import check_ip, class_name
@@ -318,6 +318,26 @@ def test_examples(name: str, tmp_path: Path) -> None:
     core = design.export(tmp_path / name, ip=name)
     check_core(core, name)
     assert driven(core, name) == f"PASS {name}: through its driver\n"
+
+
+def test_the_pins_of_a_vault() -> None:
+    """They are of no bus, though one begins as its channel."""
+    ports = [Port(f"vault_{name}", 256, True) for name in ("root", "entropy", "valid")]
+    assert [(port.bus, port.channel) for port in ports] == [("", "")] * 3
+
+
+@pytest.mark.long
+def test_a_map(tmp_path: Path) -> None:
+    """The bench gives what the vault did. Verilator's: Icarus would take an hour."""
+    (tmp_path / "maps.py").write_text(
+        "import penstock as ps\n\nbox = ps.ObliviousMap(value=ps.bytes(8), capacity=1 << 10)\n"
+    )
+    design = compile(tmp_path / "maps.py")
+    core = design.export(tmp_path / "kept", ip="kept", targets=["litex"])
+    module = (core / "litex/kept.py").read_text()
+    assert '"i_vault_root": self.vault_root' in module and "i_vault_valid" in module
+    flags = ["--binary", "--timing", "-CFLAGS", "-fcoroutines", "-f", "filelist.f"]
+    assert verilated(core, "kept_tb", *flags, "tb/kept_tb.v").startswith("PASS kept: ")
 
 
 def verilated(folder: Path, top: str, *arguments: str) -> str:

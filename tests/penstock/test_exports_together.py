@@ -55,7 +55,7 @@ KERNELS: dict[str, dict[str, Any]] = {
     "svm.py": {"dims": {"d": 3}},
     "zamba2.py": {},
 }
-#: maps, whose secrets come from a vault, and programs
+#: maps, each of which takes as long as all these together (`test_export.py` has one), and programs
 OTHERS = {"breached_passwords.py", "contacts.py", "demo.py", "language.py", "serving.py"}
 
 

@@ -112,7 +112,9 @@ def test_what_is_told_of_rows_in_memory() -> None:
     assert cycles["bound_by"] == "recurrence" and cycles["bound"] == 2 * 280
     said = re.sub(r"[\s│]+", " ", told(f"{line} --memory hbm2"))
     assert "hottest row 3, 31 times an epoch" in said and "busiest bank" in said
-    assert "560 by recurrence" in said and "lookups of rows 530" in said and "for a free line" in said
+    assert (
+        "560 by recurrence" in said and "lookups of rows 530" in said and "for a free line" in said
+    )
     assert "busiest_bank" not in reported(line)["counters"]
 
 

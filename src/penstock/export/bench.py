@@ -52,7 +52,8 @@ class _Step:
 @dataclass(frozen=True)
 class Bench:
     """What the bench replays. `sizes`: bytes of each memory; `offset_bits`: of a register's address; `starts`,
-    `compared`, `cycles`: how many starts there are, bytes that are compared, cycles of all starts."""
+    `compared`, `cycles`: how many starts there are, bytes that are compared, cycles of all starts; `vault`: what its pins
+    have from the beginning, as Verilog."""
 
     steps: Sequence[_Step]
     data: bytes
@@ -62,6 +63,7 @@ class Bench:
     starts: int
     compared: int
     cycles: int
+    vault: Mapping[str, str]
 
     def files(self) -> dict[str, bytes]:
         """Return script and data as `$readmemh` reads them."""
@@ -77,8 +79,9 @@ def bench_of(
     recorder: Recorder,
     ports: Sequence[PortSpec],
     memory: Mapping[str, FixedLatency],
+    vault: Mapping[str, int] | None = None,
 ) -> Bench:
-    """Return the bench of a recorded run; `memory`: timing of the ports, by name."""
+    """Return the bench of a recorded run; `memory`: timing of the ports, by name; `vault`: its values."""
     steps: list[_Step] = []
     data: list[bytes] = []
     registers = recorder.register_map
@@ -115,7 +118,16 @@ def bench_of(
         sum(isinstance(step, Started) for step in recorder.steps),
         sum(len(step.data) for step in recorder.steps if isinstance(step, Read)),
         sum(step.ended.cycles for step in recorder.steps if isinstance(step, Started)),
+        _pins(registers, vault or {}),
     )
+
+
+def _pins(registers: RegisterMap, vault: Mapping[str, int]) -> dict[str, str]:
+    """Return what the pins of a vault have, by their names, as Verilog."""
+    if not registers.vault:
+        return {}
+    given = {f"vault_{v.name}": f"{v.bits}'h{vault[v.name]:x}" for v in registers.vault}
+    return {**given, "vault_valid": "1'd1"}
 
 
 def _words(registers: RegisterMap, code: int, name: str, value: int) -> Iterable[_Step]:

@@ -36,7 +36,9 @@ class Port:
     def bus(self) -> str:
         """The bus that it is of in a module of Python: "control", "m0" …; "" for none."""
         prefix = self.name.rpartition("_")[0]
-        return {"s_axil": "control"}.get(prefix, prefix.removesuffix("_axi"))
+        if prefix == "s_axil":
+            return "control"
+        return prefix.removesuffix("_axi") if prefix.endswith("_axi") else ""
 
     @property
     def channel(self) -> str:

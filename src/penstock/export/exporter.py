@@ -90,18 +90,13 @@ def export(
 def recorded(design: Design, given: Given) -> Bench:
     """Return the vectors of a run, which is carried out in simulation and must agree with both models.
 
-    Memory has the design's timing where that is a fixed latency, else one of 20 cycles. Raises Mismatch,
-    KernelError (E833) where the vectors would be too large, Conflict for a design with a vault or a ring.
+    Memory has the design's timing where that is a fixed latency, else one of 20 cycles, a word a cycle. Raises Mismatch,
+    KernelError (E833) where the vectors would be too large, Conflict for a design with a ring.
     """
     from penstock.outcome import differences
     from penstock.run import golden, hardware, model
     from penstock.sim.recorder import Recorder
 
-    if names := [value.name for value in design.registers.vault]:
-        raise Conflict(
-            f"the core of {design.name} takes {' and '.join(names)} from a vault, which a bench does not give",
-            "`penstock compile KERNEL --out DIR` writes the design's Verilog",
-        )
     if places(design.registers):
         raise Conflict(
             f"the core of {design.name} has a ring, whose pages a bench does not bring during a run",
@@ -111,9 +106,10 @@ def recorded(design: Design, given: Given) -> Bench:
     workload = design.held(given)
     _check_size(workload)
     memory, timings = _timings(design)
-    with Recorder(design.machine("rtl", workload.memory_bytes(), memory)) as machine:
+    needed, vault = workload.memory_bytes(), workload.vault
+    with Recorder(design.machine("rtl", needed, memory, vault=vault)) as machine:
         run = hardware("rtl", workload, machine)
-        bench = bench_of(machine, design.bus_ports, timings)
+        bench = bench_of(machine, design.bus_ports, timings, vault)
     expected, predicted = golden(workload), model(workload, memory)
     wrong = differences(expected, run)
     if not expected.errors and predicted.cycles is not None and predicted.cycles != run.cycles:
@@ -143,7 +139,7 @@ def _timings(design: Design) -> tuple[Memory, dict[str, FixedLatency]]:
     """Return the memory of the recorded run, and the timing of each port."""
     memory: Memory = design.memory
     if not isinstance(memory, FixedLatency):
-        memory = FixedLatency(20, 8)
+        memory = FixedLatency(20, max(port.data_bytes for port in design.bus_ports))
     found = design.memories(memory)
     names = [f"m{k}" for k in range(len(design.bus_ports))]
     timings = {name: found.get(name, FixedLatency()) for name in names}
