@@ -48,10 +48,11 @@ PROGRAM = [sys.executable, "-m", "penstock"]
 
 
 def prepared(folder: Path, command: str) -> Path:
-    """Make what a command takes, and a compiler without an end."""
+    """Make what a command takes, and for those that shall be ended while it works a compiler without an end."""
     (folder / "bin").mkdir(parents=True)
-    (folder / "bin" / "g++").write_text(COMPILER)
-    (folder / "bin" / "g++").chmod(0o755)
+    if PROGRAMS[command] == "sleep 600":
+        (folder / "bin" / "g++").write_text(COMPILER)
+        (folder / "bin" / "g++").chmod(0o755)
     (folder / "map.py").write_text(MAP)
     if command == "serve":
         subprocess.run([*PROGRAM, "keys", "map.py", "--out", "keys"], cwd=folder, check=True)
