@@ -122,7 +122,10 @@ class MapServer:
     ) -> None:
         """Begin to listen. `port` 0: one that is free; `context`: TLS, without it messages have no
         outer channel. Raises OSError where the port cannot be had."""
-        self._server = await asyncio.start_server(self._connected, host, port, ssl=context)
+        shake = None if context is None else self._patience
+        self._server = await asyncio.start_server(
+            self._connected, host, port, ssl=context, ssl_handshake_timeout=shake
+        )
         self._worker = asyncio.create_task(self._work())
 
     async def serve(self) -> None:

@@ -22,14 +22,14 @@ def test_kept(case: Case) -> None:
 
 
 @seed(1)
-@settings(RUN, max_examples=250)
+@settings(RUN, max_examples=150)
 @given(cases(FIXED))
 def test_fixed(case: Case) -> None:
     judged(case)
 
 
 @seed(2)
-@settings(RUN, max_examples=50)
+@settings(RUN, max_examples=30)
 @given(cases(FLOATS))
 def test_floats(case: Case) -> None:
     judged(case)
@@ -83,7 +83,7 @@ def test_kept_on_hardware(case: Case) -> None:
 
 
 def test_hardware() -> None:
-    hardware(1, 12, "pysim")
+    hardware(1, 8, "pysim")
 
 
 @pytest.mark.long

@@ -743,7 +743,8 @@ def test_a_receipt_that_cannot_be_written_is_said_before_the_next_operation(
 
 
 def test_a_keeper_speaks_tls(server_tls, certificate, tmp_path, capsys):
-    with _served(server_tls) as server:
+    """Who does not speak it is hung up on, once the server's patience ends."""
+    with _served(server_tls, patience=5) as server:
         place = [f"127.0.0.1:{server.port}", str(server.keeper), "--receipt", str(tmp_path / "r")]
         command = ["keeper", *place, "--once"]
         assert run([*command, "--certificate", str(certificate[0])]) == 0

@@ -618,7 +618,7 @@ def check_races(postgres: str, connection: psycopg.Connection, readings: int) ->
 
 
 def test_random_races(postgres: str, connection: psycopg.Connection) -> None:
-    check_races(postgres, connection, 208)
+    check_races(postgres, connection, 104)
 
 
 @pytest.mark.long
