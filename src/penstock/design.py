@@ -12,7 +12,7 @@ from penstock import api, hooks
 from penstock.dsl.core.diagnostics import render
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.engines import base
-from penstock.errors import RunWarning
+from penstock.errors import RunWarning, bad_value, check_path
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Format
 from penstock.models.resources import Resources
@@ -134,6 +134,7 @@ class Design:
 
         The folder appears whole or not at all; an earlier design in it is replaced. Raises OutputError where that cannot be done.
         """
+        check_path("folder", folder)
         return self.compiled.save(folder)
 
     def export(
@@ -152,6 +153,9 @@ class Design:
 
         Raises KernelError for a bad name (E832), too much data (E833) and without PeakRDL (E834); OptionError; OutputError.
         """
+        check_path("folder", folder)
+        if not isinstance(ip, str):
+            raise bad_value("ip", f"it must be a name, not {ip!r}")
         return self.compiled.export(folder, ip=ip, targets=targets, data=data, **options)
 
     def __repr__(self) -> str:
@@ -174,6 +178,7 @@ def load(folder: str | Path) -> Design:
 
     Raises FolderError, a ValueError, where the folder holds none, or a file is not as it was saved.
     """
+    check_path("folder", folder)
     return Design(api.load(folder))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 import click
@@ -15,6 +16,7 @@ __all__ = [
     "OptionError",
     "RunWarning",
     "bad_value",
+    "check_path",
     "no_option",
     "no_order",
     "no_sessions",
@@ -52,6 +54,12 @@ def bad_value(name: str, why: str) -> OptionError:
     """Return the error for a value that an option does not have; `why`: what it must be."""
     said = " ".join(why.split()).rstrip(".")
     return _error(name, f"{name}: {said}", "leave it out, or give another value")
+
+
+def check_path(name: str, given: object) -> None:
+    """Raise OptionError for what is no path."""
+    if not isinstance(given, str | os.PathLike):
+        raise bad_value(name, f"it must be a path, not {given!r}")
 
 
 def not_one_of(name: str, given: object, known: Iterable[str]) -> OptionError:

@@ -184,3 +184,13 @@ def test_a_misspelt_function_is_the_kernels_mistake(
     with pytest.raises(KernelError) as caught:
         ps.compile("k.py", dims={"d": 3})
     assert caught.value.diagnostic.code == "E202"
+
+
+def test_what_is_no_path_or_name() -> None:
+    linear = Path(__file__).parents[2] / "examples/linear.py"
+    design = ps.compile(linear, "small", dims={"d": 2})
+    calls = [lambda: ps.load(None), lambda: design.save(3), lambda: design.export(None, ip="core")]  # type: ignore[arg-type]
+    for call in (*calls, lambda: design.export("core", ip=None)):  # type: ignore[arg-type]
+        with pytest.raises(ps.Error, match=r"it must be a (path|name), not") as found:
+            call()
+        assert found.value.code == "E609"
