@@ -234,7 +234,6 @@ def test_text_and_python_declare_one_map(kernel, tmp_path):
         (["model", "--channels", 2, "--target", "vu9p"], "E471", "for a target that has HBM"),
         (["model", "--data", "none.txt"], "E472", "the file cannot be read: No such file"),
         (["build", "--board", "ulx3s-85f", "--out", "b"], "E601", "does not fit on ulx3s-85f"),
-        (["export", "--ip", "core", "--out", "c"], "E902", "takes root and entropy from a vault"),
         (["serve", "--keys", "none"], "E902", "device.json cannot be read: No such file"),
     ],
 )
