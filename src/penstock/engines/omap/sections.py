@@ -104,12 +104,15 @@ def _budget(design: MapDesign) -> Facts:
 
 
 def _beside(outcome: Outcome) -> list[Row]:
-    """What memory that is always ready would allow."""
-    rate = ideal(outcome)
-    part = outcome.design.target if outcome.design is not None else None
-    if rate is None or part is None:
-        return []
-    return [Row("", f"{rate:.3f} million with a plan for ideal memory ({part.timing})")]
+    """What the rate under DRAM assumes, and what memory that is always ready would allow."""
+    rows, rate, design = [], ideal(outcome), outcome.design
+    assert isinstance(design, MapDesign)
+    if design.plan.pace:
+        rows.append(Row("", "estimated: a copy of the frames for the second side is not built"))
+    if rate is not None:
+        ready = design.target.timing
+        rows.append(Row("", f"{rate:.3f} million with a plan for ideal memory ({ready})"))
+    return rows
 
 
 def _speed(outcome: Outcome) -> list[Row]:
