@@ -147,7 +147,7 @@ def test_two_examples_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Flow, "render", lambda _, context: seen.update(context) or b"")
     monkeypatch.setattr("penstock.export.exporter.register_files", lambda *_: {})
     cores = []
-    bench = Bench((), b"", {}, (), 8, 0, 0, 0)
+    bench = Bench((), b"", {}, (), 8, 0, 0, 0, {})
     for where in ("linear.py", "logistic.py"):
         design = compile(str(EXAMPLES / where), **KERNELS[where])
         for ip in ("linear", "linear_core") if where == "linear.py" else names(where):

@@ -48,11 +48,9 @@ def test_one_base_of_all_errors(line: ps.kernel, tmp_path: Path) -> None:
         again = pickle.loads(pickle.dumps(problem))
         assert type(again) is type(problem) and str(again) == str(problem)
         assert (again.code, again.hint, again.spans) == (code, problem.hint, problem.spans)
-    declared = ps.compile(str(EXAMPLES / "contacts.py"), dims={})
-    with pytest.raises(ps.Error, match="from a vault, which a bench does not give") as caught:
-        declared.export(
-            tmp_path / "core", ip="contacts"
-        )  # a Conflict, which the command line has, too
+    ringed = ps.compile(line, "ulx3s-25f-sdram", TABLE, bind={"x": "age", "y": "churned"}, ring=16)
+    with pytest.raises(ps.Error, match="a ring, whose pages a bench does not bring") as caught:
+        ringed.export(tmp_path / "core", ip="line")  # a Conflict, which the command line has, too
     assert (caught.value.code, caught.value.spans) == ("E902", ()) and caught.value.hint
     assert str(pickle.loads(pickle.dumps(caught.value))) == caught.value.message
     with pytest.raises(ps.Error) as caught:
