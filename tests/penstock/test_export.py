@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from time import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,8 +21,9 @@ from systemrdl import RDLCompiler
 from penstock.api import compile
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.errors import Conflict, OptionError
+from penstock.export.bench import Bench
 from penstock.export.core import Port, core_of
-from penstock.export.exporter import checked
+from penstock.export.exporter import checked, exported
 from penstock.export.flows import rendered
 from penstock.export.names import check_ip, class_name
 from penstock.output import OutputError, check_folder, write_folder
@@ -291,6 +293,16 @@ def test_a_ring_is_not_recorded(tmp_path: Path) -> None:
     with pytest.raises(Conflict, match="has a ring, whose pages a bench does not bring") as found:
         design.export(tmp_path / "core", ip="core")
     assert found.value.code == "E902" and "leave --ring out" in found.value.hint
+
+
+def test_the_same_design_gives_the_same_files() -> None:
+    """PeakRDL writes the time into its page."""
+    design = compile(ROOT / "examples/linear.py", "small", dims={"d": 2})
+    bench = Bench((), b"", {}, (), 8, 0, 0, 0, {})
+    first, second = (exported(design, "same", ("fusesoc",), bench) for _ in range(2))
+    assert first == second
+    now, page = str(int(time()))[:6], first["regs/html/index.html"].decode()
+    assert "BUILD_TS = " in page and now not in page
 
 
 def test_an_unknown_flow(tmp_path: Path) -> None:

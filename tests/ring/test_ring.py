@@ -146,6 +146,24 @@ def test_a_command_counts_what_a_ring_takes(
     assert least < found["seconds"]["engine"] < found["seconds"]["total"] < 1.2 * least
 
 
+def test_a_ring_that_memory_does_not_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No hardware is written for a target that cannot run it, whatever the table."""
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text(KERNEL)
+    words = "compile k.py --dim d=4 --format fixed:8,8 --target ulx3s-25f --out out --ring"
+    said = told(f"{words} 8", 1)
+    assert said.count("error[") == 1 and "error[E610]: a run of f takes 69,632 bytes" in said
+    assert "; with --ring 2 their pages come during the run" in said
+    assert not Path("out").exists()
+    design = compile(Path("k.py"), "ulx3s-25f", dims={"d": 4}, format="fixed:8,8", ring=8)
+    for made in (design.hardware, lambda: design.save("out")):
+        with pytest.raises(ps.KernelError, match="takes 69,632 bytes of memory"):
+            made()
+    told(f"{words} 2", 0)
+
+
 def test_what_binds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine does where it takes longer by itself, on a machine without a link, than the link alone; what it waits is not its work."""
     monkeypatch.chdir(tmp_path)

@@ -29,7 +29,7 @@ def _compile(state: State, **values: Any) -> None:
     job = job.opened()
     design = job.compile()
     job.warn()
-    design.check_hardware()
+    design.check_ring()
     check_folder(folder, design.file_names())
     with state.steps.step("Verilog"):
         design.verilog  # noqa: B018  made once, here

@@ -19,6 +19,7 @@ from penstock.models.mapping import Storage, ram_styles
 from penstock.models.memory import ON_CHIP, Memory
 from penstock.models.numerics.formats import Format
 from penstock.models.resources import Resources
+from penstock.models.ring import places
 from penstock.models.shell import RegisterMap
 from penstock.models.target import Target
 
@@ -135,6 +136,12 @@ class Design(hooks.Shown, ABC):
         if (found := self.refused) is not None:
             hint = "; ".join([found.hint, *self.alternatives()])
             raise KernelError(replace(found, hint=hint), self.source or None)
+
+    def check_ring(self) -> None:
+        """Raise KernelError (E610) where the target's memory does not hold the design's rings, and as `check_hardware`."""
+        self.check_hardware()
+        if places(self.registers):
+            self.held(Given(rows=1))
 
     def held(self, given: Given) -> Workload:
         """Return `workload`, if the target's memory holds it. Raises KernelError (E610), and as `check_hardware`."""
@@ -275,7 +282,7 @@ class Design(hooks.Shown, ABC):
         """Return what `save` writes, by the file's name."""
         from penstock.saved import sealed
 
-        self.check_hardware()
+        self.check_ring()
         resources = {**asdict(self.resources), "source": "estimate"}
         rest = {"penstock.v": self.verilog.encode(), **self.images(), **self.listings()}
         return sealed(self.manifest() | {"resources": resources}, rest)
@@ -306,7 +313,7 @@ class Design(hooks.Shown, ABC):
         """Return the engine, not elaborated yet, and the library of its modules, for `Soc`."""
         from penstock.hdl.modules import ModuleLibrary
 
-        self.check_hardware()
+        self.check_ring()
         library = ModuleLibrary(self.ram_styles)
         return self.component(library), library
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 
 from penstock.dsl.core.diagnostics import Span, error
@@ -14,6 +16,9 @@ __all__ = ["check_peakrdl", "register_files"]
 
 #: exporters, and the C that they write, by the file or folder that they make
 _MADE = {"html": "html", "{ip}_regs.h": "c-header --std gnu99", "{ip}.xml": "ip-xact"}
+
+#: the time in PeakRDL's page, by which browsers know its parts
+_TIME = re.compile(rb"(?<=BUILD_TS = )\d+|(?<=\?ts=)\d+")
 
 
 def _peakrdl() -> str | None:
@@ -30,7 +35,7 @@ def check_peakrdl() -> None:
 
 
 def register_files(ip: str, description: bytes) -> dict[str, bytes]:
-    """Return page, C header and IP-XACT of a description, in the folder `regs`. Raises KernelError (E834)."""
+    """Return page, C header and IP-XACT of a description, in the folder `regs`: the same bytes for the same description. Raises KernelError (E834)."""
     check_peakrdl()
     with tempfile.TemporaryDirectory(prefix="penstock-") as name:
         folder = Path(name)
@@ -38,11 +43,13 @@ def register_files(ip: str, description: bytes) -> dict[str, bytes]:
         with Threads(len(_MADE)) as pool:
             list(pool.map(lambda made: _run(folder, ip, *made), _MADE.items()))
         (folder / f"{ip}.rdl").unlink()
-        return {
+        files = {
             f"regs/{path.relative_to(folder).as_posix()}": path.read_bytes()
             for path in sorted(folder.rglob("*"))
             if path.is_file()
         }
+    page, known = "regs/html/index.html", b"%d" % zlib.crc32(description)
+    return files | {page: _TIME.sub(known, files[page])}
 
 
 def _run(folder: Path, ip: str, output: str, kind: str) -> None:
