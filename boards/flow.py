@@ -121,8 +121,10 @@ _SHARED = "--seed {seed} --freq {clock} --report {report} --json {netlist} --tim
 #: look-up tables from which on a design is `large`: its wires bind, so that it is placed otherwise, and reaches a lower clock (of an ECP5-85F, grade 6,
 #: 6,367 were placed at 90 MHz, 10,831 at 79, 59,315 at 42; nothing is known of what lies between)
 LARGE = 50_000
-#: look-up tables of an ECP5 from which on the default placer and router may have no end: 10,831 came to one, 29,167 did not
-CROWDED = 15_000
+#: look-up tables of an ECP5 from which on the default router may have no end (14,190 came to one, 17,739 and 29,167 did not), and from which on the
+#: other placer is taken, whose wires are shorter: 17,739 were routed without it, 29,167 to 59,315 with it, some 68,000 not without. The share of the part
+#: decides neither: 0.42 of an LFE5U-25F needs none of both
+CROWDED, SPREAD = 15_000, 20_000
 #: look-up tables that an ECP5's cells take
 _ECP5_LUT = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}
 #: flip-flops of the iCE40, which nextpnr counts with the look-up tables
@@ -266,13 +268,12 @@ def _place(
     filled = lambda text: [word.format(**names) for word in text.split()]
     shared = filled(_SHARED)
     luts = sum(cells.get(name, 0) * each for name, each in _ECP5_LUT.items())
-    if part.family == "ecp5" and luts > CROWDED:
+    if part.family == "ecp5" and luts > SPREAD:
         # where much is to be placed its wires are shorter, and routing comes to an end (docs/howto/boards.md, A fit)
         shared += ["--placer", "static"]
-        if (
-            luts <= LARGE
-        ):  # the default router takes most connections back again (docs/explanation/pim.md)
-            otherwise = OTHERWISE["ecp5"] if not otherwise else ("--router", "router1")
+    if part.family == "ecp5" and CROWDED < luts <= LARGE:
+        # the default router takes most connections back again (docs/explanation/pim.md)
+        otherwise = OTHERWISE["ecp5"] if not otherwise else ("--router", "router1")
     try:
         run_tool(
             flow.tools[1], [*shared, *filled(flow.place), *otherwise], folder, timeout, progress

@@ -214,6 +214,7 @@ def test_it_does_not_fit(fake: pytest.MonkeyPatch) -> None:
     [
         ({"LUT4": 49_700, "CCU2C": 100, "TRELLIS_DPR16X4": 30}, ["static"], []),
         ({"LUT4": 24_700, "CCU2C": 100, "TRELLIS_DPR16X4": 30}, ["static"], ["router2"]),
+        ({"LUT4": 17_739}, [], ["router2"]),
         ({"LUT4": 14_700}, [], []),
     ],
 )
