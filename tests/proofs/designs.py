@@ -138,6 +138,7 @@ def elaborated() -> Iterator[set[type]]:
     Fragment.get = staticmethod(get)
     Netlist.check_comb_cycles = lambda netlist: None
     gc.disable()
+    gc.freeze()  # what is alive need not be looked at behind each
     try:
         yield seen
     finally:
@@ -145,3 +146,4 @@ def elaborated() -> Iterator[set[type]]:
         if collects:
             gc.enable()
             gc.collect()
+        gc.unfreeze()
