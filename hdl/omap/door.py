@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.crypto.noise import FIRST_BYTES, Symmetric, second_bytes
 from ...models.omap.sessions import ROLES, WELCOME_BYTES, Denied, prologue
-from ...models.omap.vault import Role
+from ...models.omap.vault import GENERATION_BITS, Role
 from ..crypto.handshake import Handshake
 from .sessions import SessionTable, table_members
 from .vault import KeySchedule
@@ -34,7 +34,7 @@ def door_members(slots):
         "valid": In(1),
         "root": In(256),
         "entropy": In(256),
-        "generation": In(64),
+        "generation": In(GENERATION_BITS),
         "there": Out(1),
         **{name: Out(128) for name in ("page", "pairs", "hash")},
         "start": In(1),
@@ -51,7 +51,7 @@ def door_members(slots):
         **{name: ports[name] for name in TABLE_PORTS},
         "incarnation": Out(128),
         "draw_file": In(1),
-        "file": In(384),
+        "file": In(448),
         "file_key": Out(256),
         "file_free": Out(1),
         "drawn": Out(1),
@@ -77,7 +77,7 @@ class Door(wiring.Component):
 
     Members
     -------
-    valid : In(1), root, entropy : In(256), generation : In(64)
+    valid : In(1), root, entropy : In(256), generation : In(24)
         Of the vault: `valid` stays once it is high, and the others are constant from then on.
     there : Out(1), page, pairs, hash : Out(128)
         Keys are derived; those of the map.
@@ -91,7 +91,7 @@ class Door(wiring.Component):
     told_slot : Out(16), refusal : Out(8), message : Out(8 * 81)
         Until the next start: the slot, a `Denied`, a `noise.Refusal` or 0, and the answer.
     look_slot, … : of the table (`sessions.SessionTable`)
-    draw_file : In(1), file : In(384), file_free, drawn : Out(1), file_key : Out(256), incarnation : Out(128)
+    draw_file : In(1), file : In(448), file_free, drawn : Out(1), file_key : Out(256), incarnation : Out(128)
         Of the keys (`vault.KeySchedule`): a file's key is asked for while `file_free`.
     ordinal : In(there, number), snapshot : In(64), confirmed : In(1)
         What sessions are told: the first byte of the incarnation's name, if it has one, the serial of the last

@@ -30,6 +30,9 @@ from .requests import Requests, judge_members
 
 __all__ = ["MapEngine"]
 
+#: what the door has from the vault
+_VAULT = ("valid", "root", "entropy", "generation")
+
 
 class MapEngine(wiring.Component):
     """Answers `count` frames of sessions, in their order, and handshakes beside them.
@@ -84,7 +87,7 @@ class MapEngine(wiring.Component):
         m.submodules.back = self.back = Back(config, ticket_layout(config))
         wiring.connect(m, pairs.o, self.front.i_pairs)
         m.d.comb += [
-            *(getattr(door, name).eq(self.vault[name]) for name in ("valid", "root", "entropy")),
+            *(getattr(door, name).eq(self.vault[name]) for name in _VAULT),
             pairs.start.eq(self.begin),
             pairs.number.eq(self.number),
             pairs.key.eq(door.pairs),
@@ -172,6 +175,7 @@ class MapEngine(wiring.Component):
             m.d.comb += door.serial.eq(self.number)
             return
         m.submodules.past = past = DomainRenamer("steady")(Past(self.config))
+        m.d.comb += past.generation.eq(self.vault["generation"])
         self._join_past(m, past)
         with m.If(self.records):
             m.d.comb += [

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.omap.messages import Status
 from ...models.omap.sessions import ROLES
 from ...models.omap.state import HEAD, Head, Kind, Told, What
-from ...models.omap.vault import Role
+from ...models.omap.vault import GENERATION_BITS, Role
 from .door import FILE_PORTS, door_members
 from .requests import judge_members
 
@@ -24,7 +24,7 @@ class _Head:
     """The fields of a head's bits."""
 
     def __init__(self, bits):
-        self.kind, self.serial = bits[32:40], bits[64:128]
+        self.kind, self.generation, self.serial = bits[32:40], bits[40:64], bits[64:128]
         self.incarnation, self.previous = bits[128:256], bits[256:384]
 
 
@@ -36,6 +36,8 @@ class Past(wiring.Component):
     -------
     start : In(1), serial, since : Out(64)
         A run begins; the serial of the last operation that was judged, and that before the run.
+    generation : In(24)
+        Of the keys.
     open : In(1), head : In(384), ready : Out(1)
         A file's head; its key is there, or the file comes too late.
     begin : In(1), there, refused : Out(1), own_head : Out(384)
@@ -65,6 +67,7 @@ class Past(wiring.Component):
                 "start": In(1),
                 "serial": Out(64),
                 "since": Out(64),
+                "generation": In(GENERATION_BITS),
                 "open": In(1),
                 "head": In(8 * HEAD),
                 "ready": Out(1),
@@ -94,9 +97,9 @@ class Past(wiring.Component):
         self.valid, self.known, self.torn = Signal(), Signal(), Signal()
         self.number = Signal(64)
         self.head_said = _Head(self.said)
-        link = self._links(m)
+        link, kind = self._links(m), self.head_said.kind
         m.d.comb += [
-            self.file.eq(Cat(self.said[64:], self.head_said.kind[0])),
+            self.file.eq(Cat(self.head_said.generation, Const(0, 40), self.said[64:], kind[0])),
             self.own_head.eq(self.said),
             self.ordinal.there.eq(self.logs),
             self.ordinal.number.eq(self.current[:8]),
@@ -134,6 +137,7 @@ class Past(wiring.Component):
         head, record = self.head_said, self.opened
         own, after, fits = Signal(), Signal(), Signal()
         link, snapshot, follows = head.kind[1], head.kind[0], Signal()
+        later = head.generation > self.generation
         m.d.comb += [
             own.eq(head.incarnation == self.current),
             after.eq(own | (head.previous == self.current)),
@@ -147,7 +151,7 @@ class Past(wiring.Component):
         with m.Else():
             m.d.comb += follows.eq(after & self.whole & (head.serial == self.serial))
         code = Signal(8)
-        with m.If(self.closed | self.wrong | ~self.valid):
+        with m.If(self.closed | self.wrong | ~self.valid | later):
             m.d.comb += code.eq(Told.STRAY)
         with m.Elif(~fits):
             m.d.comb += code.eq(Told.TORN)
@@ -211,7 +215,8 @@ class Past(wiring.Component):
         m.d.comb += previous.eq(self.current[:8] + 1)
         own = Cat(Mux(first, 0, previous), self.incarnation[8:])
         log = Head(Kind.LOG, 0, bytes(16), bytes(16)).pack()
-        head = Cat(Const(int.from_bytes(log[:8], "little"), 64), self.serial, own, self.current)
+        plain = Cat(Const(int.from_bytes(log[:5], "little"), 40), self.generation)
+        head = Cat(plain, self.serial, own, self.current)
         ended = self.closed | self.wrong | ~self.whole | (self.owed > self.serial)
         of_snapshot, walks, moved = Signal(), Signal(), Signal()
         m.d.comb += walks.eq(self.walk & self.logs & ~self.walks)

@@ -6,7 +6,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.omap.vault import DRAWN, LABEL_BYTES, PROGRAM, Derived, Source
+from ...models.omap.vault import DRAWN, GENERATION_BITS, LABEL_BYTES, PROGRAM, Derived, Source
 from ..crypto.sha256 import Hmac
 
 __all__ = ["KeySchedule"]
@@ -29,12 +29,13 @@ class KeySchedule(wiring.Component):
     start : In(1)
         High from power-up on, as `root`, `entropy`, `digest`, `generation` stay; does nothing once the
         keys are there.
-    root, entropy, digest : In(256), generation : In(64)
+    root, entropy, digest : In(256), generation : In(24)
         First bytes lowest.
     draw : In(1), of_file : In(1)
         Asks for a scalar, while `idle` and `there`; or for the key of a file.
-    file : In(384)
-        What its head says: serial, incarnation, the one before it, and 64 bits with the kind.
+    file : In(448)
+        What its head says: 64 bits with the generation, serial, incarnation, the one before it, and 64 bits with
+        the kind.
     idle, there, ended : Out(1)
         `there`: the keys are derived. `ended`: high in the first cycle in which what was asked for is
         there.
@@ -48,9 +49,9 @@ class KeySchedule(wiring.Component):
                 "start": In(1),
                 "draw": In(1),
                 "of_file": In(1),
-                "file": In(384),
+                "file": In(448),
                 **{name: In(256) for name in ("root", "entropy", "digest")},
-                "generation": In(64),
+                "generation": In(GENERATION_BITS),
                 **{name: Out(1) for name in ("idle", "there", "ended")},
                 **{name: Out(128) for name in ("page", "pairs", "hash", "incarnation")},
                 **{name: Out(256) for name in self.wide},
@@ -112,7 +113,7 @@ class KeySchedule(wiring.Component):
             Source.COUNTER: counter,
             Source.ZERO: Const(0, 64),
             Source.GENERATION: self.generation,
-            Source.FILE: Cat(self.generation, self.file),
+            Source.FILE: self.file,
         }
         number, label, key = Signal(448), Signal(8 * LABEL_BYTES), Signal(256)
         keys: dict[Any, Any] = {**derived, "entropy": self.entropy, None: Const(0, 256)}

@@ -239,7 +239,6 @@ class MachineDevice(Closing):
 
 
 class Powers(Protocol):
-    """Powers a device up with a root, and the generation of the keys that clients know. Raises ValueError for a
-    generation that it cannot have."""
+    """Powers a device up with a root, and the generation of the keys that clients know."""
 
     def __call__(self, config: OmapConfig, root: bytes, generation: int = 0) -> KeptCarrier: ...

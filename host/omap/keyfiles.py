@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ...models.errors import Error
 from ...models.omap.config import OmapConfig
 from ...models.omap.sessions import digest_of_map
-from ...models.omap.vault import KeySchedule, Role
+from ...models.omap.vault import GENERATION_BITS, KeySchedule, Role
 from .names import SALT_BYTES
 
 __all__ = [
@@ -180,7 +180,7 @@ def read_device(path: str | Path, config: OmapConfig) -> bytes:
 def read_generation(path: str | Path) -> int:
     """Return how often a device's keys were renewed. Raises KeyFileError."""
     told = _loaded(path).get("generation", 0)
-    if not isinstance(told, int) or isinstance(told, bool) or not 0 <= told < 1 << 32:
+    if not isinstance(told, int) or isinstance(told, bool) or not 0 <= told < 1 << GENERATION_BITS:
         raise KeyFileError(f"{path} has no generation of keys")
     return told
 

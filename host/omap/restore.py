@@ -12,7 +12,7 @@ from ...models.omap.state import HEAD, Head, Kind, Record, Told
 __all__ = ["Damaged", "Restores", "restored"]
 
 _GOOD = (Told.APPLIED, Told.END)
-_STRAY = "it does not follow the files before it"
+_STRAY = "it does not follow the files before it, or is of later keys"
 
 
 class Damaged(Exception):

@@ -27,6 +27,7 @@ _FILES = "; 4: of a file of state"
 _VAULT = (
     VaultValue("root", 256, "constant for a device"),
     VaultValue("entropy", 256, "fresh at each power-up: no two are the same"),
+    VaultValue("generation", 32, "how often keys that clients know were renewed: 24 bits count"),
 )
 
 

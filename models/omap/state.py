@@ -7,12 +7,12 @@ operations between its steps: applied in their order they are the map at its las
 ends it. A record is as long as an answer.
 
     file      head   sealed record   sealed record …
-    head      "pmap"  kind u8  zeros (3)  serial u64  incarnation (16)  previous (16)
+    head      "pmap"  kind u8  generation u24  serial u64  incarnation (16)  previous (16)
     record    key  value  what u8  since u64
 
-A file's key follows from the root and from its head: its kind, the serial behind which it begins, the
-incarnation that wrote it and the one before that, and from the generation of the keys. A device opens older
-generations' files as well, and writes its own. No incarnation begins two files of a kind at one serial.
+A file's key follows from the root and from its head: its kind, the generation of keys that it was written
+under, the serial behind which it begins, the incarnation that wrote it and the one before that. A device opens
+older generations' files as well, no later ones, and writes its own. No incarnation begins two files of a kind at one serial.
 A record's number is its place, from 1 on. So a record that is moved, or is another file's, does not open,
 and a head that is changed opens nothing. A file without a record says nothing.
 
@@ -37,7 +37,7 @@ from .vault import KeySchedule
 
 __all__ = ["HEAD", "Head", "Kind", "Link", "Past", "Record", "Told", "What", "Writer", "file_key"]
 
-_HEAD = Struct("<4sB3xQ16s16s")
+_HEAD = Struct("<4sIQ16s16s")
 _MAGIC = b"pmap"
 HEAD = _HEAD.size
 _NOBODY = bytes(16)
@@ -62,8 +62,8 @@ class What(IntEnum):
 
 class Told(IntEnum):
     """What became of a record. APPLIED, or END of a snapshot; TORN: it does not open; CHANGED: it does, and
-    shows that one before it, which does not, was on disk; STRAY: the file does not follow those before it.
-    Behind the last two a device must be powered up again."""
+    shows that one before it, which does not, was on disk; STRAY: the file does not follow those before it,
+    or is of a later generation. Behind the last two a device must be powered up again."""
 
     APPLIED = 32
     END = 33
@@ -87,15 +87,18 @@ class Head(NamedTuple):
     serial: int
     incarnation: bytes
     previous: bytes
+    generation: int = 0
 
     def pack(self) -> bytes:
         """Return its `HEAD` bytes."""
-        return _HEAD.pack(_MAGIC, *self)
+        kind, *names, generation = self
+        return _HEAD.pack(_MAGIC, kind | generation << 8, *names)
 
     @classmethod
     def said(cls, text: bytes) -> Head:
         """Return what `HEAD` bytes say, whatever they are."""
-        return cls(*_HEAD.unpack(text)[1:])
+        _, kind, *names = _HEAD.unpack(text)
+        return cls(kind & 0xFF, *names, kind >> 8)
 
     @classmethod
     def unpack(cls, text: bytes) -> Head:
@@ -121,9 +124,10 @@ class Record(NamedTuple):
         return config.key_bytes + config.value_bytes + 1 + 8 + gcm.TAG
 
 
-def file_key(keys: KeySchedule, head: Head, back: int = 0) -> bytes:
-    """Return the key of a file; `back`: as in `KeySchedule.state_key`."""
-    return keys.state_key(head.incarnation, head.previous, head.kind & 1, head.serial, back)
+def file_key(keys: KeySchedule, head: Head) -> bytes:
+    """Return the key of a file."""
+    names = head.incarnation, head.previous
+    return keys.state_key(*names, head.kind & 1, head.serial, head.generation)
 
 
 class Writer:
@@ -167,14 +171,13 @@ class Past:
         return told, record if told == Told.APPLIED else None
 
     def _record(self, number: int, sealed: bytes) -> tuple[Told, Record | None]:
-        if self._head is None or self._wrong:
+        later = self._head is not None and self._head.generation > self._keys.generation
+        if self._head is None or self._wrong or later:
             return Told.STRAY, None
         self._number += 1
         text = None
         if number == self._number and number < LAST_NONCE:
             text = gcm.open_(self._key, nonce_bytes(number), sealed)
-            if text is None and number == 1:
-                text = self._older(self._head, sealed)
         if text is None:
             self._torn = True
             return Told.TORN, None
@@ -191,16 +194,6 @@ class Past:
             self._whole = True
             return Told.END, None
         return Told.APPLIED, record
-
-    def _older(self, head: Head, sealed: bytes) -> bytes | None:
-        """Return a file's first record if the file is of an older generation, whose key it has from now on."""
-        for back in range(1, self._keys.generation + 1):
-            key = file_key(self._keys, head, back)
-            text = gcm.open_(key, nonce_bytes(1), sealed)
-            if text is not None:
-                self._key = key
-                return text
-        return None
 
     def _follows(self, head: Head) -> bool:
         """Whether a file goes on where the ones before it end; then it is part of the past from now on."""
@@ -235,4 +228,4 @@ class Past:
         self._linked(self.serial)
         previous, own = self.current, bytes([number]) + self._keys.incarnation[1:]
         self.current, self._wrong = own, True  # files are not believed any more
-        return Head(Kind.LOG, self.serial, own, previous)
+        return Head(Kind.LOG, self.serial, own, previous, self._keys.generation)

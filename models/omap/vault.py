@@ -19,6 +19,7 @@ from .messages import Keys
 
 __all__ = [
     "DRAWN",
+    "GENERATION_BITS",
     "LABEL_BYTES",
     "PROGRAM",
     "Derived",
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 LABEL_BYTES = 8
+#: of a generation: renewal never comes to an end
+GENERATION_BITS = 24
 _NUMBER = 8
 
 
@@ -64,13 +67,15 @@ class KeySchedule:
     digest
         32 bytes that name the map's configuration (the page on the boundary).
     generation
-        Of the keys that clients know.
+        Of the keys that clients know; below 2 ** `GENERATION_BITS`.
     """
 
     def __init__(self, root: bytes, entropy: bytes, digest: bytes, generation: int = 0) -> None:
         for name, text in (("root", root), ("entropy", entropy), ("digest", digest)):
             if len(text) != SIZE:
                 raise ValueError(f"{name} has {SIZE} bytes, not {len(text)}")
+        if generation >> GENERATION_BITS:
+            raise ValueError(f"generations end at {(1 << GENERATION_BITS) - 1}, not {generation}")
         self._root, self.generation = extract(bytes(SIZE), root), generation
         [self._boot] = expand(extract(entropy, root), info("boot") + digest, 1)
         self._drawn = 0
@@ -109,16 +114,15 @@ class KeySchedule:
         return None if role is Role.READER else self._of_root(role.value)
 
     def state_key(
-        self, incarnation: bytes, previous: bytes, kind: int, serial: int, back: int = 0
+        self, incarnation: bytes, previous: bytes, kind: int, serial: int, generation: int
     ) -> bytes:
-        """Return the key of a state file that this generation's device can open after any power-up. `back`: the
-        file is so many generations older."""
+        """Return the key of a state file of a generation, which a device can open after any power-up."""
         names = [
             int.from_bytes(name[at : at + 8], "little")
             for name in (incarnation, previous)
             for at in (0, 8)
         ]
-        return expand(self._root, info("state", self.generation - back, serial, *names, kind), 1)[0]
+        return expand(self._root, info("state", generation, serial, *names, kind), 1)[0]
 
 
 class Derived(Enum):
@@ -139,8 +143,7 @@ class Derived(Enum):
 
 class Source(Enum):
     """What a step hashes: the root; or a label with the digest, with the counter of ephemeral scalars,
-    with zero, with the generation, with the generation and what a file's head says, and a byte of 1
-    behind each."""
+    with zero, with the generation, with what a file's head says, and a byte of 1 behind each."""
 
     ROOT = 0
     DIGEST = 1

@@ -27,7 +27,7 @@ _HOST, _HBM = FixedLatency(30, 32), FixedLatency(20, 128)
 
 def _powered(config_, root):
     memories = {f"m{k}": _HBM if k >= 2 else _HOST for k in range(6)}
-    vault = {"root": 0, "entropy": 0}
+    vault = {"root": 0, "entropy": 0, "generation": 0}
     return MachineDevice(config_, NativeMachine(compile_map(config_), memories, vault=vault))
 
 

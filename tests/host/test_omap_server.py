@@ -39,7 +39,7 @@ from penstock.host.omap.devices import GoldenDevice
 from penstock.host.omap.frames import WELCOME, Code, Hello, Messages, Welcome, greeting
 from penstock.host.omap.handshake import Initiator
 from penstock.host.omap.kept import KeptMap
-from penstock.host.omap.keyfiles import read_device, read_map, write_keys
+from penstock.host.omap.keyfiles import read_device, read_map, renew_keys, write_keys
 from penstock.host.omap.process import DeviceLost, DeviceProcess
 from penstock.host.omap.receipts import (
     Receipt,
@@ -772,7 +772,7 @@ def _hardware(state):
 
 @pytest.mark.long
 def test_hardware_and_the_golden_device_take_turns_on_a_folder(tmp_path):
-    """A minute to compile, some ten seconds for each handshake."""
+    """Keys are renewed before each turn but the first. A minute to compile, some ten seconds for each handshake."""
     device, known, writer, keeper = write_keys(tmp_path, _SHAPE)
     items = {}
 
@@ -795,7 +795,10 @@ def test_hardware_and_the_golden_device_take_turns_on_a_folder(tmp_path):
                 assert reader.confirmed is (turn > 0)  # at first the keeper had no receipt
 
     for turn, program in enumerate((_hardware(state=True), (), _hardware(state=True))):
+        if turn:
+            renew_keys(tmp_path, _SHAPE)
         state = MapState(tmp_path / "state", read_map(known), _SHAPE)
+        assert state.renewed is (turn > 0)
         with KeptMap(DeviceProcess(_SHAPE, device, *program), state) as kept:
             asyncio.run(talk(kept, turn))
 

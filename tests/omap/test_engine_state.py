@@ -46,9 +46,9 @@ def _receipts(both, seen):
     return [status == 0 for status in told], log
 
 
-def _lived(library, seed, files, draw, turns=3, shape=SHAPE):
+def _lived(library, seed, files, draw, turns=3, shape=SHAPE, generation=0):
     """A device that restores its map from files, and goes on; return its log and a receipt."""
-    with Both(library, seed, shape) as both:
+    with Both(library, seed, shape, generation=generation) as both:
         head, _ = restored(shape, both, files)
         log = head
         for _ in range(turns):
@@ -63,11 +63,14 @@ def _lived(library, seed, files, draw, turns=3, shape=SHAPE):
 def test_a_map_in_hardware_is_restored_after_each_power_cut(library):
     draw, files, seen = random.Random(1), [], []
     for power in range(3):
-        log, receipt = _lived(library, power, files, draw)
+        log, receipt = _lived(library, power, files, draw, generation=power)
         files.append(log)
         seen.append(receipt)
     size = Record.size(SHAPE)
-    with Both(library, 9) as both:  # the last one's end is torn
+    assert [Head.said(text[:HEAD]).generation for text in files] == [0, 1, 2]
+    with Both(library, 8, generation=1) as both, pytest.raises(Damaged, match="does not follow"):
+        restored(SHAPE, both, files)  # keys that were renewed since open no later file
+    with Both(library, 9, generation=700) as both:  # the last one's end is torn
         _, used = restored(SHAPE, both, [*files[:-1], files[-1][: -size - 3] + bytes(3 * size)])
         assert used == len(files[-1]) - 2 * size
         name, serial = seen[-1]
@@ -77,7 +80,9 @@ def test_a_map_in_hardware_is_restored_after_each_power_cut(library):
         )
         assert told == [True, True, False, True, False, True]
         assert both.golden.confirmed
-    with Both(library, 10) as both:  # a fork of the second device, whose third one it does not know
+    with Both(
+        library, 10, generation=1
+    ) as both:  # a fork of the second device, whose third one it does not know
         restored(SHAPE, both, files[:2])
         told, _ = _receipts(both, seen)
         assert told == [True, True, False]
@@ -170,11 +175,12 @@ def _any_order(library, seed, turns, shape=SHAPE):
     """A host that gives a device whatever it likes, in any order, of two pasts."""
     draw, files, counts = random.Random(seed), [], {}
     for power in range(2):
-        files.append(_lived(library, 20 + power, files[:power], draw, shape=shape)[0])
+        lived = _lived(library, 20 + power, files[:power], draw, shape=shape, generation=power)
+        files.append(lived[0])
     files.append(_lived(library, 30, files[:1], draw, shape=shape)[0])  # another second one
     size = Record.size(shape)
     for life in range(turns):
-        with Both(library, 100 + life, shape) as both:
+        with Both(library, 100 + life, shape, generation=draw.randrange(3)) as both:
             for _ in range(8):
                 kind = draw.randrange(8)
                 if kind < 5:

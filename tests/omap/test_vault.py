@@ -10,7 +10,15 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
 from penstock.hdl.omap.vault import KeySchedule as Hardware
-from penstock.models.omap.vault import Derived, KeySchedule, Role, boot_cycles, draw_cycles, info
+from penstock.models.omap.vault import (
+    GENERATION_BITS,
+    Derived,
+    KeySchedule,
+    Role,
+    boot_cycles,
+    draw_cycles,
+    info,
+)
 from testbench.pysim import simulate
 
 
@@ -21,7 +29,12 @@ def _peer(material: bytes, salt: bytes, label: str, *behind: bytes) -> bytes:
 
 def _made(seed: int) -> tuple[bytes, bytes, bytes, int]:
     draw = random.Random(seed)
-    return draw.randbytes(32), draw.randbytes(32), draw.randbytes(32), draw.getrandbits(64)
+    return (
+        draw.randbytes(32),
+        draw.randbytes(32),
+        draw.randbytes(32),
+        draw.getrandbits(GENERATION_BITS),
+    )
 
 
 def test_keys_are_those_of_cryptography():
@@ -40,7 +53,7 @@ def test_keys_are_those_of_cryptography():
     assert keys.role_key(Role.WRITER) == of_root("writer")
     assert keys.role_key(Role.KEEPER) == of_root("keeper")
     state = of_root("state", number(77), keys.incarnation, bytes(range(16)), number(1))
-    assert keys.state_key(keys.incarnation, bytes(range(16)), 1, 77) == state
+    assert keys.state_key(keys.incarnation, bytes(range(16)), 1, 77, generation) == state
 
 
 def test_what_depends_on_what():
@@ -68,6 +81,8 @@ def test_lengths_are_checked():
         KeySchedule(bytes(32), bytes(31), bytes(32))
     with pytest.raises(ValueError, match="at most 8 bytes, not 9"):
         info("ninebytes")
+    with pytest.raises(ValueError, match="generations end at 16777215, not 16777216"):
+        KeySchedule(bytes(32), bytes(32), bytes(32), 1 << 24)
 
 
 def test_the_hardware_is_golden_and_no_reset_repeats_a_scalar():
@@ -110,8 +125,9 @@ def test_the_hardware_is_golden_and_no_reset_repeats_a_scalar():
             assert 1 + await ended(ctx) == draw_cycles()
             meant["ephemeral"] = golden.ephemeral()
             for previous in range(turn):
-                file = golden.incarnation, bytes([previous] * 16), turn, 1 << 63
-                said = file[3].to_bytes(8, "little") + file[0] + file[1] + bytes([turn, *bytes(7)])
+                file = golden.incarnation, bytes([previous] * 16), turn, 1 << 63, generation - turn
+                said = b"".join(n.to_bytes(8, "little") for n in file[:2:-1])
+                said += file[0] + file[1] + bytes([turn, *bytes(7)])
                 ctx.set(core.file, int.from_bytes(said, "little"))
                 ctx.set(core.of_file, 1)
                 ctx.set(core.draw, 1)

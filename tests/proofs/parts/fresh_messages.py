@@ -231,7 +231,7 @@ def log_keys() -> Bench:
     operation = b.past((dut.judging & ~dut.records) | dut.step)
     begins = dut.draw_file & b.past(dut.settled) & dut.closed
     for kind, name in enumerate(("log", "snapshot")):
-        own, moved = begins & (dut.file[320] == kind), Signal(init=1, name=f"moved_{name}")
+        own, moved = begins & (dut.file[384] == kind), Signal(init=1, name=f"moved_{name}")
         b.d.sync += moved.eq(operation | (moved & ~own))
         b.check(f"between two keys of a {name} there is an operation", ~own | moved)
     b.check("a log does not end", ~b.past(dut.logs) | dut.logs)

@@ -104,13 +104,25 @@ class Both:
     """A device that is powered up, in hardware and golden. All that either does, both must. `preset`: with
     sessions; `pages`: what is written to the host's pages too, and no page has a count twice."""
 
-    def __init__(self, library, seed, shape=SHAPE, root=ROOT, preset=True, pages=False, hbm=_HBM):
+    def __init__(
+        self,
+        library,
+        seed,
+        shape=SHAPE,
+        root=ROOT,
+        preset=True,
+        pages=False,
+        hbm=_HBM,
+        generation=0,
+    ):
         entropy = random.Random(seed).randbytes(32)
-        self.config, self.golden = shape, KeptDevice(shape, root, entropy)
+        self.config = shape
+        self.golden = KeptDevice(shape, root, entropy, generation=generation)
         self.frames, self.keys = self.golden.frames, self.golden._keys
         vault = {
             "root": int.from_bytes(root, "little"),
             "entropy": int.from_bytes(entropy, "little"),
+            "generation": generation,
         }
         timings = {
             f"m{k}": hbm if space else _HOST for k, space in enumerate(ports(shape, True).values())

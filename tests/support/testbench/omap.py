@@ -187,7 +187,7 @@ class Board:
             memories,
             stall_percent=stall_percent,
             seed=seed,
-            vault={"root": 0, "entropy": 0},
+            vault={"root": 0, "entropy": 0, "generation": 0},
         )
         self._most = _round(most * self.frames.size)
         self.machine.reserve(0, config.host_bytes + 2 * self._most, space=0)

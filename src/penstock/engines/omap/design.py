@@ -198,6 +198,7 @@ class Mapped(Workload):
         texts = {"root": root, "entropy": entropy}
         self.set_up = boot_cycles() + opening_cycles(Role.WRITER, first=True)
         self.vault = {name: int.from_bytes(text, "little") for name, text in texts.items()}
+        self.vault["generation"] = 0
 
     @cached_property
     def _steps(self) -> list[Step] | HardwareError:

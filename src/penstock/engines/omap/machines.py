@@ -40,12 +40,14 @@ def hardware(backend: str, *, target: str = "u55c", state: bool = False, **optio
     check_options(backend, options)
 
     def powers(config: OmapConfig, root: bytes, generation: int = 0) -> MachineDevice:
-        if generation:
-            raise ValueError("hardware has no renewed keys yet: make new ones")
         hbm = FixedLatency(config.deadline // 2, config.bus_bytes)
         link = FixedLatency(315, config.host_bus_bytes)
         design = MapDesign(target_named(target), hbm, "map", config, link, state)
-        vault = {"root": int.from_bytes(root, "little"), "entropy": secrets.randbits(256)}
+        vault = {
+            "root": int.from_bytes(root, "little"),
+            "entropy": secrets.randbits(256),
+            "generation": generation,
+        }
         return MachineDevice(config, design.machine(backend, 0, vault=vault, **options), state)
 
     return powers
