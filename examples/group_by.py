@@ -1,8 +1,8 @@
 """Count, sum, least and greatest of each group: `SELECT g, count(*), sum(x), min(x), max(x) … GROUP BY g`.
 
 Data: the columns `g` (whole numbers or texts) and `x`. Groups without a tuple have the count 0. Least and greatest begin at the ends
-of 16 bits: for other values begin further out, as in `--init least=1e9 --init most=-1e9`. Sums that leave a fixed format stop at its
-end, which the report counts (`left range`).
+of 16 bits: for other values begin further out, as in `--init least=1e9 --init most=-1e9`. A sum that leaves a
+fixed format is an error (E841); with `--on-overflow saturate` it stops at the end, which the report counts (`left range`).
 """
 
 import penstock as ps

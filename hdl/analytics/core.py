@@ -63,6 +63,8 @@ class Core(wiring.Component):
         Models whose rows are changed in this cycle.
     hold : Out(1)
         Changes wait in this cycle for others of their rows.
+    beyond : Out(1)
+        Of a plan that watches: a change of a row has left the format's range, in one of the cycles before.
     score, score_mask, scores : Out
         Of a plan that scores: a group's scores are there, of which threads, and theirs side by side.
     """
@@ -92,6 +94,8 @@ class Core(wiring.Component):
                 "score_mask": Out(plan.threads),
                 "scores": Out(plan.threads * width),
             }
+        if plan.watches:
+            members["beyond"] = Out(1)
         members |= row_members(plan) | beat_members(plan)
         for q in range(plan.ports):
             members |= {
@@ -123,6 +127,7 @@ class Core(wiring.Component):
         control = self._control("core")
         datapath = Datapath(m, self.library, plan, "core", control, self._source)
         datapath.write_back(self.stores)
+        self._watch(control, datapath)
         threads = self._threads()
         self._merges(threads)
         self._scores(threads)
@@ -311,6 +316,21 @@ class Core(wiring.Component):
         control.valid[reduction] = control.valid.get(reduction, Const(0)) | active
         control.last[reduction] = control.last.get(reduction, Const(0)) | complete
         control.keep[reduction] = Mux(active, keep, control.keep.get(reduction, full))
+
+    def _watch(self, control: Control, datapath: Datapath) -> None:
+        """Note sums of rows that leave the format's range. Lanes behind a row's end do not count."""
+        m, plan = self.m, self.plan
+        for n, op in enumerate(plan.ops):
+            if not (plan.watches and op.changes_rows and op.unit_fn in ("add", "sub")):
+                continue
+            rest = plan.buffers[op.dest].cols % plan.lanes
+            judged, late = (Signal(name=f"{op.name}_{name}") for name in ("judged", "late_edge"))
+            self.rows.step(n, late, self.loops[n].last_col)
+            edge = self.delay(late, 2)
+            m.d.sync += judged.eq(control.select[n])
+            for lane, left in enumerate(datapath.beyond(n)):
+                with m.If(judged & left & (~edge if 0 < rest <= lane else 1)):
+                    m.d.sync += self.beyond.eq(1)
 
     def _source(self, n: int, k: int) -> Value:
         """Return an operand that lies in the core, in the cycle after its address."""

@@ -124,6 +124,7 @@ class Datapath:
         self.plan, self.control = plan, control
         self.width = plan.format.width
         self.outputs: dict[int, list[Value]] = {}
+        self.operands: dict[int, list[Signal]] = {}
         self.taps: dict[Reduction, list[list[Value]]] = {}
         self.numbers = [n for n, op in enumerate(plan.ops) if op.home == home]
         for number, unit in enumerate(plan.units):
@@ -162,6 +163,7 @@ class Datapath:
                     with m.If(self.control.select[n]):
                         m.d.sync += register.eq(value)
             registers.append(register)
+        self.operands[number] = registers
         return [
             combine(
                 m,
@@ -241,6 +243,16 @@ class Datapath:
         op = self.plan.ops[number]
         reduction = self.reduction(op)
         return self.taps[reduction][depth(op.extents[2])] if reduction else self.outputs[op.unit]
+
+    def beyond(self, number: int) -> list[Value]:
+        """Return of each lane whether a sum or a difference in a fixed format leaves its range, in the cycle in which its unit takes it."""
+        op, width = self.plan.ops[number], self.width
+        a, b = (
+            [r.word_select(n, width).as_signed() for n in range(len(r) // width)]
+            for r in self.operands[op.unit]
+        )
+        exact = [x + y if op.unit_fn == "add" else x - y for x, y in zip(a, b, strict=True)]
+        return [result[-1] != result[width - 1] for result in exact]
 
     def write_back(self, stores: dict) -> None:
         """Connect every operation's result to its buffer among `stores` (results that are merged go elsewhere)."""

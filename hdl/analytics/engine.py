@@ -16,6 +16,7 @@ from ...models.analytics.shell import (
 )
 from ...models.errors import ErrorCode
 from ...models.ring import Ring
+from ...models.rows.errors import RowCode
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4, shared_by
 from ..memory.writer import BurstWriter
@@ -328,6 +329,9 @@ class AnalyticsEngine(wiring.Component):
             m.d.comb += better.eq(error.valid & (~found | (error.block < worst["block"])))
             worst = {name: Mux(better, getattr(error, name), worst[name]) for name in names}
             found = found | error.valid
+        if self.plan.watches:
+            with m.If(self.done & self.core.beyond):
+                m.d.comb += [self.error.eq(1), self.report.code.eq(RowCode.ROW_OVERFLOW.value)]
         with m.If(self.failing & through):
             m.d.comb += self.error.eq(1)
             m.d.comb += [getattr(self.report, name).eq(worst[name]) for name in names]

@@ -230,7 +230,8 @@ class AnalyticsPlan:
     know. `tables`: models that lie in memory, of which the core has lines; `dedupe`: an index with the rows of the tuple before is not looked up. `lean`: the
     Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same. `memory_bytes`: of the
     memory that a lean plan's addresses reach, which then have just the bits for it; 0: not known. `window_latency`: `PortConfig.latency` of the Striders.
-    `on_overflow`, `on_nan`: as of `InputPolicy`; they are in the Striders' program, so that the hardware is the same but for a lean plan.
+    `on_overflow`, `on_nan`: as of `InputPolicy`; they are in the Striders' program, so that the hardware is the same but for a lean plan and one that
+    `watches`.
     `ring`: as of `PortConfig`.
     """
 
@@ -275,6 +276,12 @@ class AnalyticsPlan:
     def by_rows(self) -> bool:
         """Whether rows of models are read or changed by an index. Such plans may have no units and no schedule: golden results alone."""
         return bool(self.indices) or any(op.touches_rows for op in self.ops)
+
+    @cached_property
+    def watches(self) -> bool:
+        """Whether a change of a row that leaves the format's range is an error: a sum in a fixed format."""
+        sums = any(op.changes_rows and op.unit_fn in ("add", "sub") for op in self.ops)
+        return sums and self.on_overflow == "error" and not self.format.is_float
 
     @cached_property
     def format(self) -> Format:
@@ -406,7 +413,9 @@ class AnalyticsPlan:
             del data["indices"], data["on_index"], data["on_unseen"], data["layout"]["integers"]
         data["notes"] = {k: v for k, v in self.notes.items() if k not in ("interval", "machine")}
         if not self.lean:
-            del data["on_overflow"], data["on_nan"]
+            del data["on_nan"]
+        if not (self.lean or self.watches):
+            del data["on_overflow"]
         for name in ("change", "by_row"):
             if not getattr(self.schedule, name):
                 del data["schedule"][name]

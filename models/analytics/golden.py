@@ -91,7 +91,8 @@ class TrainingResult:
     """Models by name as codes (rows, cols), epochs that were run, whether the convergence test ended them.
 
     `left_range`: how many results of operations left the format's range (`Format.left_range`), each element of each intermediate result
-    of each tuple or batch being one; `inputs`: what was left out and counted of an epoch's rows and their values.
+    of each tuple or batch being one; `beyond`: of the first change of a row that did, its tuple's port and number there, and which row;
+    `inputs`: what was left out and counted of an epoch's rows and their values.
     """
 
     models: dict[str, Codes]
@@ -100,6 +101,7 @@ class TrainingResult:
     converged: bool = False
     tuples: int = 0
     left_range: int = 0
+    beyond: tuple[tuple[int, int], str] | None = None
     inputs: RowCounts = field(default_factory=RowCounts)
 
 
@@ -315,6 +317,8 @@ def train(
                 _update(machine, plan, by_region, batch)
             except NoRow as missing:
                 raise NoRowOf(missing, batch.source) from None
+            if result.beyond is None and (left := machine.changed.beyond):
+                result.beyond = tuple(batch.source[left[0]].tolist()), left[1]
             result.batches += batch.count
             result.tuples += len(batch.tuples)
         result.epochs += 1

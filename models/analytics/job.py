@@ -15,6 +15,7 @@ from ..memory.timing import Memory
 from ..numerics.formats import Codes
 from ..ring import Arrivals
 from ..rows.bound import RowTerms, row_terms
+from ..rows.errors import RowCode
 from ..strider.costs import Costs, analyse
 from ..strider.cycles import PortModel
 from ..strider.errors import PageError
@@ -103,6 +104,11 @@ def golden(
     except NoRowOf as missing:  # a row that values name
         block, line = found[missing.port].where[missing.number].tolist()
         return HardwareError(PageError.VALUE_INDEX, block, line, detail=str(missing))
+    if plan.watches and trained.beyond is not None:
+        (of, number), what = trained.beyond
+        block, line = found[of].where[number].tolist()
+        said = f"{what}, by line pointer {line} of block {block}"
+        return HardwareError(RowCode.ROW_OVERFLOW, detail=said)
     trained.inputs = replace(counts, lost=lost(plan.walk, pages, tuples))
     return trained
 

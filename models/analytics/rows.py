@@ -128,6 +128,8 @@ class Changed:
         self.plan = plan
         self.tables: dict[int, Table] = {}
         self.waiting: dict[int, list[Changes]] = {}
+        #: of the last batch's first change that left the format's range: its tuple in the batch, and which row
+        self.beyond: tuple[int, str] | None = None
         changed = {op.dest: op.detail[0] for op in plan.ops if op.changes_rows}
         for number, rows in changed.items() if models else ():
             make = made.get(plan.buffers[number].name, Table)
@@ -167,10 +169,15 @@ class Changed:
 
     def done(self) -> dict[int, Codes]:
         """Do the changes of a batch; return those tables that are read whole. Raises NoRow."""
+        beyond = []
         for number, changes in self.waiting.items():
             table = self.tables[number]
             if number in self.whole and self.plan.until is not None:
                 table.codes = table.codes.copy()  # the test of an epoch sees the batch's own
             table.change(changes)
-        self.waiting = {}
+            if table.beyond is not None:
+                at, row, column = table.beyond
+                what = f"row {row} of {self.plan.buffers[number].name}, column {column + 1}"
+                beyond.append((at, what))
+        self.waiting, self.beyond = {}, min(beyond, default=None)
         return self.values(self.whole)

@@ -10,6 +10,7 @@ import numpy as np
 from ..memory.bursts import Writer, burst_count
 from ..numerics.formats import Codes
 from ..ring import Ring
+from ..rows.errors import RowCode
 from ..shell import Counter, EngineRegister, Monitor, RegisterMap
 from ..strider.errors import PageError
 from ..strider.fixed import FIXED_COUNT_BITS
@@ -146,7 +147,7 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
         monitors,
         design,
         cycle_bits=40 if plan.lean else 64,
-        errors=(PageError,),
+        errors=(PageError, RowCode) if plan.watches else (PageError,),
     )
 
 

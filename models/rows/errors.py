@@ -1,10 +1,10 @@
-"""What may be wrong with an index."""
+"""What may be wrong with an index, or with a change of a row."""
 
 from __future__ import annotations
 
 from ..errors import HardwareCode
 
-__all__ = ["IndexCode"]
+__all__ = ["IndexCode", "RowCode"]
 
 
 class IndexCode(HardwareCode):
@@ -15,4 +15,16 @@ class IndexCode(HardwareCode):
         "a category is not among those of the design",
         "--on-unseen skip leaves such rows out and counts them, --on-unseen last takes the model's last row",
         "E849",
+    )
+
+
+class RowCode(HardwareCode):
+    """What stops a run whose rows change. It is told at the run's end, where nothing else stopped it."""
+
+    ROW_OVERFLOW = (
+        50,
+        "a change of a row leaves the range of the number format",
+        "--on-overflow saturate takes the end of the range in its place and counts it; "
+        "another --format has a wider range",
+        "E841",
     )

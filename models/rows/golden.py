@@ -75,11 +75,13 @@ def _turns(rows: np.ndarray) -> np.ndarray:
 
 
 class Table:
-    """A table of rows: `codes` (rows, columns). `left_range` counts results that left the format's range."""
+    """A table of rows: `codes` (rows, columns). `left_range` counts results that left the format's range; `beyond`: tuple, row and column
+    of the first one of the last batch, None where there is none."""
 
     def __init__(self, codes: Codes, fmt: Format) -> None:
         self.codes, self.fmt = np.array(codes, dtype=np.int64), fmt
         self.left_range = 0
+        self.beyond: tuple[int, int, int] | None = None
 
     def read(self, rows: np.ndarray) -> Codes:
         """Return `taken` of the table."""
@@ -95,6 +97,7 @@ class Table:
         codes = np.concatenate([part.codes for part in changes], axis=1)
         there = rows >= 0
         rows, which, codes = rows[there], which[there], codes[there]
+        self.beyond, firsts = None, list[tuple[int, int]]()
         if not len(rows):
             return
         turns = _turns(rows)
@@ -104,14 +107,22 @@ class Table:
             for n in np.unique(which[members]):
                 part = members[which[members] == n]
                 at = rows[part]
-                self.codes[at] = self._combined(changes[n].kind, self.codes[at], codes[part])
+                new, left = self._combined(changes[n].kind, self.codes[at], codes[part])
+                self.codes[at] = new
+                if left.any():
+                    firsts.append(min((int(part[k]), int(c)) for k, c in np.argwhere(left)))
+        if firsts:
+            place, column = min(firsts)
+            self.beyond = int(np.nonzero(there)[0][place]), int(rows[place]), column
 
-    def _combined(self, kind: str, old: Codes, codes: Codes) -> Codes:
+    def _combined(self, kind: str, old: Codes, codes: Codes) -> tuple[Codes, np.ndarray]:
+        """Return what rows are after a change, and which codes left the range."""
         if not (unit := CHANGES[kind]):
-            return codes
+            return codes, np.zeros(0, bool)
         new = self.fmt.op(unit, old, codes)
-        self.left_range += int(np.count_nonzero(self.fmt.left_range(unit, new, old, codes)))
-        return new
+        left = np.asarray(self.fmt.left_range(unit, new, old, codes))
+        self.left_range += int(np.count_nonzero(left))
+        return new, left
 
     def flush(self) -> None:
         """Bring `codes` up to date: they are."""

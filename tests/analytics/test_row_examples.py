@@ -200,3 +200,38 @@ def test_group_by_is_sql(postgres: str) -> None:
         rows = {g: tuple(map(int, row)) for g, *row in connection.execute(asked)}
     source = f"{postgres}{'&' if '?' in postgres else '?'}table=visits_by_group"
     assert grouped(source) == rows
+
+
+def test_a_sum_that_leaves_the_format(postgres: str) -> None:
+    """On a live table: sums equal SQL's up to the format's end; one more is an error in hardware too, or saturates and is counted."""
+    import psycopg
+
+    source = f"{postgres}{'&' if '?' in postgres else '?'}table=far_sums"
+    kernel = EXAMPLES / "group_by.psk"
+    for last, sql in ((7, 2**15 - 1), (8, None)):
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            connection.execute("DROP TABLE IF EXISTS far_sums")
+            connection.execute(
+                "CREATE TABLE far_sums AS SELECT (k % 3)::int4 AS g, (CASE WHEN k % 3 = 1 THEN 1000 ELSE -9 END)::int4 AS x "
+                "FROM generate_series(0, 96) AS k"
+            )
+            connection.execute(f"INSERT INTO far_sums VALUES (1, 760), (1, {last}), (0, 1)")
+            connection.execute("VACUUM (FREEZE) far_sums")
+            connection.execute("CHECKPOINT")
+            asked = "SELECT sum(x) FROM far_sums GROUP BY g ORDER BY g"
+            sums = [int(row[0]) for row in connection.execute(asked)]
+        design = ps.compile(kernel, "small", source, "fixed:16,0")
+        golden, run = (design.run(source, backend=name) for name in ("golden", "pysim"))
+        assert golden.errors == run.errors
+        if sql:
+            assert golden.result["total"].tolist() == sums and sums[1] == sql
+            assert np.array_equal(run.codes["total"], golden.codes["total"])
+            continue
+        assert sums[1] == 2**15 and golden.errors[0].code.page == "E841"
+        for one in (golden, run):
+            said = one.workload.failure(one.errors[0]).text
+            assert "row 1 of total, column 1, by line pointer 99 of block 0" in said
+        loose = ps.compile(kernel, "small", source, "fixed:16,0", on_overflow="saturate")
+        stopped = loose.run(source)
+        assert stopped.result["total"].tolist() == [sums[0], 2**15 - 1, sums[2]]
+        assert stopped.counters["left_range"] == 1

@@ -16,6 +16,7 @@ from penstock.engines.base import Given
 from penstock.hdl.analytics.store import Store
 from penstock.hdl.rows.pending import Pending
 from penstock.models.analytics.shell import blocks
+from penstock.targets import target_named
 from testbench.kernels.by_index import (
     FIELDS,
     LRMF,
@@ -30,6 +31,7 @@ from testbench.kernels.by_index import (
 )
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+TWO = replace(target_named("small"), ports=2)
 
 
 def _equal(
@@ -42,12 +44,15 @@ def _equal(
     lanes: int | None = None,
     bind: dict[str, list[str]] | None = None,
 ) -> ps.Design:
+    """Demand the golden result and the model's cycles; where sums of rows leave the format, of a design that saturates, after the other's error."""
     (folder / "k.psk").write_text(text)
-    choices = ps.Choices(lanes=lanes)
-    design = ps.compile(
-        folder / "k.psk", table=table, dims=dims, format=format, choices=choices, bind=bind
-    )
+    more = {"dims": dims, "format": format, "choices": ps.Choices(lanes=lanes), "bind": bind}
+    design = ps.compile(folder / "k.psk", table=table, **more)
     assert design.compiled.refused is None
+    if stopped := design.run(table, backend="golden").errors:
+        assert design.run(table, backend=backend).errors == stopped
+        assert stopped[0].code.name == "ROW_OVERFLOW"
+        design = ps.compile(folder / "k.psk", table=table, on_overflow="saturate", **more)
     golden, model = (design.run(table, backend=b) for b in ("golden", "model"))
     run = design.run(table, backend=backend)
     assert run.cycles == model.cycles
@@ -68,6 +73,28 @@ def test_factors_of_ratings(tmp_path: Path) -> None:
     assert run.errors == golden.errors and run.errors[0].code.name == "VALUE_INDEX"
     said = golden.workload.failure(golden.errors[0]).text
     assert "3 is not one of 0 to 2" in said and "row 58" in said and "u" in said
+
+
+@pytest.mark.parametrize("place", ["chip", "memory"])
+def test_a_sum_that_leaves_the_format(place: str, tmp_path: Path) -> None:
+    """It is an error behind the run's last cycle, wherever its row lies; what lies behind a row's end is none, nor is an end that is just reached."""
+    text = "kernel k(a: index[n], x: input, E: model[n, 3], s: model[n])\n  E[a] += x\n  s[a] -= 0.5 * x\n  batch 2\n"
+    (tmp_path / "k.psk").write_text(text)
+    table = {"a": np.array([0, 1, 1, 2, 1, 1], np.int32), "x": np.array([3, -3, -3, 7, 0, -2])}
+    more = {"dims": {"n": 3}, "choices": ps.Choices(lanes=2, place=dict.fromkeys("Es", place))}
+    for policy, left in (("error", True), ("saturate", True), ("error", False)):
+        table["x"][5] = -2 - left
+        policies = {"on_overflow": policy, "format": "fixed:4,4"}
+        design = ps.compile(tmp_path / "k.psk", TWO, table, **policies, **more)
+        golden, model, run = (design.run(table, backend=b) for b in ("golden", "model", "pysim"))
+        assert run.cycles == model.cycles and run.errors == golden.errors
+        assert bool(run.errors) == (left and policy == "error")
+        if run.errors:
+            said = golden.workload.failure(run.errors[0]).text
+            assert "row 1 of E, column 1, by line pointer 6 of block 0" in said and "E841" in said
+            continue
+        assert golden.counters["left_range"] == 3 * left
+        assert all(np.array_equal(run.codes[name], v) for name, v in golden.codes.items())
 
 
 def test_batches(tmp_path: Path) -> None:

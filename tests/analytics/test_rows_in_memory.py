@@ -52,7 +52,7 @@ def _compiled(
 ) -> ps.Design:
     (folder / "k.psk").write_text(text)
     fixed = {name: options.pop(name) for name in ("lanes", "hot", "dedupe") if name in options}
-    choices = ps.Choices(place=place, **fixed)
+    choices, options = ps.Choices(place=place, **fixed), {"on_overflow": "saturate"} | options
     design = ps.compile(folder / "k.psk", TWO, table, format, dims=dims, choices=choices, **options)
     assert design.compiled.refused is None and design.compiled.plan.tables
     return design

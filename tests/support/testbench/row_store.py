@@ -176,7 +176,7 @@ class StoredTable(Table):
             taken(self.codes, part.rows)
         for kind, row, codes in in_order(changes):
             old = self._row(row, True)
-            new = self._combined(kind, old, np.asarray(codes, dtype=np.int64))
+            new = self._combined(kind, old, np.asarray(codes, dtype=np.int64))[0]
             line = self.policy.where.get(row)
             if line is None:
                 self.codes[row] = new

@@ -15,7 +15,7 @@ from penstock.dsl.core.scores import ScoreKernel, graph_to_json
 from penstock.engines.base import Design, Engine, Given
 from penstock.inputs import input_policy
 from penstock.models.numerics.policy import InputPolicy
-from penstock.models.rows.errors import IndexCode
+from penstock.models.rows.errors import IndexCode, RowCode
 from penstock.models.strider.errors import PageError
 
 from .options import FORCES, OPTIONS
@@ -53,7 +53,7 @@ class AnalyticsEngine(Engine):
     profiles = True
     options = OPTIONS
     arguments = frozenset({"choices"})
-    errors = (PageError, IndexCode)
+    errors = (PageError, IndexCode, RowCode)
     names: ClassVar[Mapping[str, str]] = {"Choices": "penstock.dsl.analytics.plan:Choices"}
 
     @property

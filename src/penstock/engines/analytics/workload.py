@@ -36,6 +36,7 @@ from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
 from penstock.models.ring import Line
+from penstock.models.rows.errors import RowCode
 from penstock.models.rows.unit import RowUnitConfig
 from penstock.models.strider.costs import Costs
 from penstock.models.strider.judge import RowCounts
@@ -213,10 +214,11 @@ class Assumption(AssumedRows):
 
 
 def _told(workload: Training | Scored, error: HardwareError) -> HardwareError:
-    """Return an index's error with the value that golden finds there, which hardware does not say."""
-    if error.detail or not error.line or not workload.design.plan.indices:
+    """Return an index's error, or that of a row's change, with what golden finds there, which hardware does not say."""
+    changed = error.code == RowCode.ROW_OVERFLOW
+    if error.detail or not (error.line or changed) or not workload.design.plan.by_rows:
         return error
-    own = workload.unreadable()
+    own = workload.golden().error if changed else workload.unreadable()
     return own if own == error else error
 
 
