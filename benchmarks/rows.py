@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import argparse
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from common import markdown
@@ -59,10 +61,15 @@ def clocks(count: int) -> str:
     return markdown(head, rows)
 
 
-def planner(seeds: int) -> str:
-    """Return of drawn kernels the planner's cycles beside the fewest with forced lanes and places; a kernel with rows has one thread."""
+def planner(seeds: Iterable[int]) -> str:
+    """Return of drawn kernels the planner's cycles beside the fewest with forced lanes and places; a kernel with rows has one thread.
+
+    Choices that fill more of a part than the planner's are left out, as far as these keep to the 80 % that it aims at (`--fill`).
+    The model has a port of its own for rows in memory. Where it finds a choice over 3 % better for a board, which has one for all, the whole board in
+    simulation judges both (`board`).
+    """
     found = []
-    for seed in range(seeds):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         rows, n, k = (int(rng.integers(*ends)) for ends in ((50, 2_000), (3, 2_000), (1, 17)))
         kernel = (one_tuple, batched, computed)[seed % 3](rng)
@@ -82,22 +89,29 @@ def planner(seeds: int) -> str:
                 continue
             if made.compiled.refused is None:
                 run = made.run(table, backend="model")
-                taken[lanes, place.get("E", "")] = run.cycles, made.compiled.plan
+                taken[lanes, place.get("E", "")] = run.cycles, made
         if (None, "") not in taken:
             continue
-        ours, plan = taken[None, ""]
-        best = min(taken, key=lambda key: taken[key][0])
-        least = taken[best][0]
-        where = lambda lies: "memory" if lies else "chip"
-        said = f"{plan.lanes}, {where(plan.tables)}"
-        said_best = f"{taken[best][1].lanes}, {where(taken[best][1].tables)}"
-        found.append(
-            [seed, part, fmt, n, k, rows, said, ours, said_best, least, f"{ours / least:.3f}"]
-        )
+        most = max(_share(taken[None, ""][1]), Choices().fill)
+        best = min((p for p in taken.values() if _share(p[1]) <= most), key=lambda p: p[0])
+        judge, pair = "model", [taken[None, ""], best]
+        if part.startswith("ulx3s") and pair[0][0] > 1.03 * best[0]:
+            judge, pair = "board", [(made.run(table, "board").cycles, made) for _, made in pair]
+        [ours, least], said = [cycles for cycles, _ in pair], [_said(made) for _, made in pair]
+        figures = said[0], ours, said[1], least, f"{ours / least:.3f}", judge
+        found.append([seed, part, fmt, n, k, rows, *figures])
         print(*found[-1], flush=True)
-    over = sum(float(row[-1]) > 1.03 for row in found)
-    head = "seed | target | format | n | k | tuples | planner's lanes, place | cycles | best | cycles | ÷"
+    over = sum(float(row[-2]) > 1.03 for row in found)
+    head = "seed | target | format | n | k | tuples | planner's lanes, place | cycles | best | cycles | ÷ | judge"
     return f"{markdown(head, found)}\n\n{over} of {len(found)} kernels over 1.03"
+
+
+def _share(made: Any) -> float:
+    return max(made.resources.shares(made.target).values())
+
+
+def _said(made: Any) -> str:
+    return f"{made.compiled.plan.lanes}, {'memory' if made.compiled.plan.tables else 'chip'}"
 
 
 def overlap(count: int) -> str:
@@ -300,7 +314,7 @@ def main() -> None:
     run = {"clocks": (clocks, given.rows), "hits": (hits, given.lookups)}
     run |= {"zipf": (zipf, given.lookups), "options": (options, given.bags)}
     run |= {"overlap": (overlap, given.rows - given.rows % 256)}
-    run |= {"rest": (rest, given.rows), "planner": (planner, given.seeds)}
+    run |= {"rest": (rest, given.rows), "planner": (planner, range(given.seeds))}
     of, count = run[given.what]
     print(of(count))
 

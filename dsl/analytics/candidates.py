@@ -12,6 +12,7 @@ import numpy as np
 
 from ...models.analytics.config import AnalyticsPlan, Buffer
 from ...models.analytics.resources import estimate
+from ...models.analytics.shell import blocks
 from ...models.feasible import slower
 from ...models.heap.schema import TYPES, Schema
 from ...models.memory.timing import Memory
@@ -109,6 +110,7 @@ class Maker:
     indices: Mapping[str, BoundIndex] = field(default_factory=dict)
     tables: tuple[RowTable, ...] = ()
     known: int | None = None  # rows of the table
+    once: int | None = None  # tuples of a run that may be of few
     _programs: dict[Any, Program] = field(init=False, default_factory=dict)
     _schedules: dict[Any, Scheduled] = field(init=False, default_factory=dict)
     _layouts: dict[int, TupleLayout] = field(init=False, default_factory=dict)
@@ -174,7 +176,7 @@ class Maker:
         return sorted({int(np.prod(n.shape)) for n in self.graph.nodes if n.op in costly})
 
     def _cycles(self, made: AnalyticsPlan, point: Point) -> float:
-        """Return the estimated cycles a tuple in the long run."""
+        """Return the estimated cycles a tuple in the long run, or in a run of few."""
         s = made.schedule
         count = made.merge_count or 1 << 20
         groups = -(-count // made.threads)
@@ -182,11 +184,17 @@ class Maker:
         per_port = point.threads // point.ports
         # a slot is taken from its first tuple's loading to the last reading
         slots = (per_port * max(stream, made.layout.beats) + s.release) / made.input_slots
-        return self.idle(made.ports) * max(
+        each = self.idle(made.ports) * max(
             stream / made.ports,
             slots / point.threads,
             ((groups - 1) * (s.interval + s.change) + s.batch) / count,
         )
+        return each + (self._moved(made) / self.once if self.once else 0)
+
+    def _moved(self, made: AnalyticsPlan) -> float:
+        """Return about how long models take to come and to go, beat by beat."""
+        rate = self.memory.rate(made.bus_bytes)
+        return 2 * sum(max(b.beats, b.bus_words * made.bus_bytes / rate) for b in blocks(made))
 
     @cached_property
     def pages(self) -> int | None:

@@ -77,17 +77,21 @@ def plan(
     measure: Measure | None = None,
     indices: Mapping[str, BoundIndex] | None = None,
     rows: int | None = None,
+    once: int | None = None,
 ) -> AnalyticsPlan:
     """Return the plan for `graph` on `target`.
 
     Parameters: `columns`: for each `Input` and `Output` where its values come from, in order (`Binding.fields`); `fmt`:
     the engine's number format; `memory`: the port's timing where it is not the target's own; `measure`: the exact cycle model, without which estimates
-    decide; `indices`: what each index takes of the table; `rows`: of a small table. A kernel with rows of models has a plan for golden results alone.
+    decide; `indices`: what each index takes of the table; `rows`: of a small table; `once`: tuples of a run that may be of
+    few. A kernel with rows of models has a plan for golden results alone.
 
     Raises KernelError (E601) where nothing fits, (E605) where there is no plan with the user's choices.
     """
     memory = memory or FixedLatency(target.latency, target.bytes_per_cycle)
-    maker = Maker(graph, columns, schema, target, fmt, choices or Choices(), memory, known=rows)
+    maker = Maker(
+        graph, columns, schema, target, fmt, choices or Choices(), memory, known=rows, once=once
+    )
     if not by_rows(graph):
         return _planned(maker, measure)
     bound = indices or {}

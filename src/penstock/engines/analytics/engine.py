@@ -112,6 +112,7 @@ class AnalyticsEngine(Engine):
         self, kernel: AnyKernel, part: Target, given: Given, quick: bool = False
     ) -> AnalyticsDesign:
         """Return the design; a quick one is of the first plan that fits, and not of the fastest."""
+        from penstock.dsl.analytics.lower_rows import by_rows
         from penstock.dsl.analytics.on_chip import golden_alone, no_hardware
         from penstock.dsl.analytics.overrides import initial_value
         from penstock.dsl.analytics.plan import plan
@@ -119,7 +120,7 @@ class AnalyticsEngine(Engine):
         from penstock.targets import timing_of
 
         from .design import AnalyticsDesign
-        from .measure import few_rows, measure
+        from .measure import few_rows, measure, tuples_of_run
 
         assert isinstance(kernel, Kernel | ScoreKernel)
         graph, schema, binding = _bound(kernel, part, given)
@@ -134,7 +135,9 @@ class AnalyticsEngine(Engine):
             kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt, policy)]
         rows = None if graph.score else few_rows(given, schema, part)
         decides = not quick and (timing.shift_invariant or not graph.score)
-        exact = measure(schema, timing, rows, given.option("indices", 0.0)) if decides else None
+        once = tuples_of_run(given, graph.epochs) if by_rows(graph) else None
+        zipf = given.option("indices", 0.0)
+        exact = measure(schema, timing, rows, zipf, once) if decides else None
         planned = plan(
             graph,
             binding.fields,
@@ -146,6 +149,7 @@ class AnalyticsEngine(Engine):
             measure=exact,
             indices=binding.indices,
             rows=rows,
+            once=once,
         )
         reason = planned.notes.get("golden_alone", "")
         if not graph.score:

@@ -26,7 +26,7 @@ from penstock.models.target import Target
 
 Made = TypeVar("Made", bound=Design)
 
-__all__ = ["ROWS", "Measure", "few_rows", "measure", "quicker"]
+__all__ = ["ROWS", "Measure", "few_rows", "measure", "quicker", "tuples_of_run"]
 
 #: rows that plans are made for, but for small tables: how many there are changes no hardware
 ROWS = 50_000
@@ -42,11 +42,13 @@ class Measure:
     """Cycles a row of a plan in a run over `rows` rows of a schema, `ROWS` where None.
 
     All ports have pages alike, so one of them tells for all. Some pages of it are run through, and twice as many: the rest goes on like the second half.
-    A few known rows are run through on all ports: the last page is not full, and some ports may have none.
+    A few `known` rows are run through on all ports: the last page is not full, and some ports may have none.
     """
 
-    def __init__(self, schema: Schema, memory: Memory, rows: int | None, zipf: float) -> None:
-        self.schema, self.given, self.known = schema, memory, rows is not None
+    def __init__(
+        self, schema: Schema, memory: Memory, rows: int | None, zipf: float, known: bool
+    ) -> None:
+        self.schema, self.given, self.known = schema, memory, known
         self.rows, self.zipf = rows or ROWS, zipf
         self._events: dict[tuple[object, ...], Events] = {}
 
@@ -99,10 +101,15 @@ class Measure:
 
 
 def measure(
-    schema: Schema, memory: Memory, rows: int | None = None, zipf: float = 0.0
+    schema: Schema,
+    memory: Memory,
+    rows: int | None = None,
+    zipf: float = 0.0,
+    once: int | None = None,
 ) -> Measure | None:
-    """Return what measures plans for a table of so many rows, whose indices are drawn as `zipf` says; None for columns whose lengths are not known."""
-    found = Measure(schema, memory, rows, zipf)
+    """Return what measures plans for a table of so many rows, whose indices are drawn as `zipf` says; None for columns whose lengths are not known.
+    `once`: tuples of a whole run, where it may be of few: how its models come and go then counts."""
+    found = Measure(schema, memory, rows or once, zipf, rows is not None)
     try:
         assert found.table
     except SourceError:
@@ -124,6 +131,14 @@ def few_rows(given: Given, schema: Schema, part: Target) -> int | None:
         return given.rows if assume(schema, given.rows).pages < most else None
     except SourceError:
         return None
+
+
+def tuples_of_run(given: Given, epochs: int) -> int | None:
+    """Return the tuples of all epochs of a run, where they are known to be fewer than `ROWS`."""
+    table, rows = given.data, given.rows
+    if isinstance(table, Table):  # pages are counted first: there may be many gigabytes of them
+        rows = table.rows if len(table.pages) < ROWS else 0
+    return rows * epochs if rows and rows * epochs < ROWS else None
 
 
 def quicker(
