@@ -53,6 +53,9 @@ _REACH = "read_aiger top.aig; cone -a -O 0; strash; scleanup; scorr; dc2"
 #: the same, before a bounded search
 _MERGE = "; scorr"
 
+#: registers alone, then whatever is left of them
+_ALIKE = "read_aiger top.aig; cone -a -O 0; strash; scleanup; lcorr; scorr"
+
 #: what is said where the step of induction takes too long
 _LATE = "out of time"
 
@@ -93,7 +96,7 @@ def decide(
     """
     text = bench.rtlil()
     key = "\n".join([text, method, str(depth), str(covers), versions(), _AIGER, _REACH])
-    key += _MERGE * merge
+    key += _MERGE * merge + _ALIKE * (method == "registers")
     file = cache_folder() / "proofs" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
     if file.exists():
         return Verdict(**json.loads(file.read_text()))
@@ -187,9 +190,9 @@ def _reachability(bench: Bench, folder: Path, seconds: float) -> Verdict:
 
 def _merged(folder: Path, seconds: float) -> Verdict:
     """Whether nothing is left to check where registers are one that are equal at reset and, if all of these are equal in a
-    cycle, in the next one: induction over registers alone, where there are too many other signals."""
-    ready = "read_aiger top.aig; cone -a -O 0; strash; scleanup; lcorr; write_aiger merged.aig"
-    out = _checked(abc(ready, folder, seconds))
+    cycle, in the next one: induction over registers alone, where there are too many other signals. Those of what is left
+    are looked at behind it."""
+    out = _checked(abc(f"{_ALIKE}; write_aiger merged.aig", folder, seconds))
     file = folder / "merged.aig"
     proven = file.exists() and _decided(file)
     return Verdict(proven or None, 1, detail=out[-500:] or _LATE)

@@ -51,6 +51,7 @@ SHAPES = {
     "two blocks a cycle, pages in two pieces": replace(
         SMALL, merge_blocks=2, chunks=2, bus_bytes=32, bucket_slots=2
     ),
+    "four openers": replace(SMALL, openers=4, sealers=4, window=4, request_openers=4),
 }
 
 
