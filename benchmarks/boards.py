@@ -33,6 +33,7 @@ CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("colorlight-i5-sdram", FIXED),
     ("ecp5-evn", FIXED),
     ("ecpix5-85f", FLOAT),
+    ("ecpix5-85f", (*FLOAT, "--link", "udp", "--ip-address", "192.168.1.50")),
     ("icebreaker", PLAIN),
     ("hx8k-evn", ("--dim", "d=2", "--format", "fixed:4,6")),
     ("tang-nano-9k", FIXED),
@@ -40,6 +41,11 @@ CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 PAGE = ROOT / "docs" / "howto" / "boards.md"
 HEADER = "board | d | format | estimated LUT | placed LUT / FF / DSP / BRAM | clock, MHz | Fmax, MHz | seconds"
+
+
+def named(board: str, link: str) -> str:
+    """Return what the table calls a board; with Ethernet it is another row."""
+    return f"{board}+udp" if link == "udp" else board
 
 
 def build(board: str, words: tuple[str, ...], seeds: int) -> tuple[str, ...]:
@@ -69,7 +75,7 @@ def row(manifest: dict, seconds: float | None) -> tuple[str, ...]:
     placed = made["resources"]
     size = next(b["cols"] for b in plan["buffers"] if b["kind"] == "model")
     return (
-        manifest["board"]["name"],
+        named(manifest["board"]["name"], manifest["board"]["link"]),
         str(size),
         plan["format_name"],
         f"{manifest['estimate']['lut']:,}",
@@ -91,7 +97,9 @@ def written(text: str, rows: list[tuple[str, ...]]) -> str:
         if (found := re.match(r"\| (\S+) \| \d+ \| (\S+) \|", line))
     }
     lines |= {(r[0], r[2]): f"| {' | '.join(r)} |" for r in rows}
-    places = {board: n for n, (board, _) in enumerate(CASES)}
+    places = {
+        named(board, "udp" if "udp" in words else ""): n for n, (board, words) in enumerate(CASES)
+    }
     order = sorted(lines, key=lambda key: (places.get(key[0], len(places)), key[1]))
     table = markdown(HEADER, (lines[key].strip("| ") for key in order))
     return f"{before}{begin}{table}\n{end}{after}"

@@ -122,7 +122,7 @@ _SHARED = "--seed {seed} --freq {clock} --report {report} --json {netlist} --tim
 #: 6,367 were placed at 90 MHz, 10,831 at 79, 59,315 at 42; nothing is known of what lies between)
 LARGE = 50_000
 #: look-up tables of an ECP5 from which on the default router may have no end (14,190 came to one, 17,739 and 29,167 did not), and from which on the
-#: other placer is taken, whose wires are shorter: 17,739 were routed without it, 29,167 to 59,315 with it, some 68,000 not without. The share of the part
+#: other placer is taken, whose wires are shorter: 17,739 were routed without it, 20,640 to 59,315 with it, some 68,000 not without. The share of the part
 #: decides neither: 0.42 of an LFE5U-25F needs none of both
 CROWDED, SPREAD = 15_000, 20_000
 #: look-up tables that an ECP5's cells take
