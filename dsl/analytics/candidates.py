@@ -18,6 +18,7 @@ from ...models.heap.schema import TYPES, Schema
 from ...models.memory.timing import Memory
 from ...models.numerics.formats import Format
 from ...models.resources import Resources
+from ...models.rows.config import row_bytes
 from ...models.rows.unit import RowTable
 from ...models.strider.layout import NUMBERS, Integer, Source, TupleLayout, place
 from ...models.target import Target
@@ -37,6 +38,8 @@ __all__ = ["Candidate", "Maker", "Point"]
 _SLOW_READS = ("ecp5",)
 #: groups of tuples that wait for the engine or are computed, at most
 _SLOTS = 64
+#: memory ports over which rows are dealt, at most, and bytes that lie together there
+_CHANNELS, _CHUNK = 4, 4096
 #: Striders of a port, at most
 _WALKERS = 8
 
@@ -255,12 +258,20 @@ class Maker:
             lean=self.target.lean,
             tables=self.tables,
             dedupe=self.choices.dedupe,
+            channels=self._channels(point.ports),
             window_latency=5 if self.target.lean and self.target.family in _SLOW_READS else 4,
             notes={
                 "means": any(node.attrs.get("counts", False) for node in self.graph.nodes),
                 "run_values": names,
             },
         )
+
+    def _channels(self, ports: int) -> int:
+        """Return over how many memory ports rows are dealt: those that are left, where no row is longer than a chunk."""
+        sizes = [row_bytes(table.columns, self.fmt.container) for table in self.tables]
+        free = max(1, self.target.ports - ports)
+        short = max(sizes, default=_CHUNK + 1) <= _CHUNK
+        return min(_CHANNELS, 1 << free.bit_length() - 1) if short else 1
 
     def _slots(self, scheduled: Scheduled, point: Point) -> int:
         """Return slots for the groups being computed, one being loaded, and what arrives while a batch is closed."""

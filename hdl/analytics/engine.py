@@ -15,10 +15,13 @@ from ...models.analytics.shell import (
     result_beats_bits,
 )
 from ...models.errors import ErrorCode
+from ...models.memory.window import window_beats
 from ...models.ring import Ring
 from ...models.rows.errors import RowCode
+from ...models.rows.unit import WRITES
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4, shared_by
+from ..memory.dealt import Dealt
 from ..memory.writer import BurstWriter
 from ..modules import Parts
 from ..rows.unit import RowUnit
@@ -58,7 +61,8 @@ class AnalyticsEngine(wiring.Component):
             for q in range(plan.ports)
         ]
         if plan.tables:
-            buses.append(AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes))
+            rows = AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes)
+            buses += [rows] * plan.channels
         super().__init__(engine_members(self.register_map, buses))
 
     def elaborate(self, platform):
@@ -212,7 +216,7 @@ class AnalyticsEngine(wiring.Component):
         """Put the row unit between the port's Striders and its loader."""
         m, core, conductor = self.m, self.core, self.conductor
         port = self.ports[0]
-        shared_by(m, getattr(self, f"m{self.plan.ports}"), unit.bus)
+        self._deal(unit)
         m.d.comb += [
             unit.i.payload.eq(port["o_tuples__payload"]),
             unit.i.valid.eq(port["o_tuples__valid"]),
@@ -235,6 +239,21 @@ class AnalyticsEngine(wiring.Component):
         for k in range(len(unit.write)):
             m.d.comb += getattr(core, f"row_write{k}").eq(unit.write[k])
             m.d.comb += getattr(unit, f"read{k}").eq(getattr(core, f"row_read{k}"))
+
+    def _deal(self, unit: RowUnit) -> None:
+        """Give the row unit its memory ports."""
+        m, plan = self.m, self.plan
+        ports = [getattr(self, f"m{plan.ports + k}") for k in range(plan.channels)]
+        if plan.channels == 1:
+            shared_by(m, ports[0], unit.bus)
+            return
+        config, window = unit.config, window_beats(plan.bus_bytes)
+        bursts = max(-(-config.words(t) // window) for t in range(len(config.tables)))
+        opened = max(config.commands, WRITES) * bursts + 2
+        m.submodules.dealt = dealt = Dealt(unit.bus.signature, plan.channels, opened, whole=True)
+        shared_by(m, dealt.master, unit.bus)
+        for k, port in enumerate(ports):
+            shared_by(m, port, getattr(dealt, f"bus{k}"))
 
     def _writer(self, results: BeatWriter | ResultWriter | ScoreWriter) -> None:
         """Let results leave through a writer on the first port."""

@@ -10,6 +10,8 @@ __all__ = ["Dealt"]
 
 #: bits of an address in a chunk, which no burst leaves
 _CHUNK = 12
+#: and the first that names rows of a DRAM
+_ROW = 17
 
 
 class Dealt(wiring.Component):
@@ -26,6 +28,9 @@ class Dealt(wiring.Component):
         A power of two, ≥ 2.
     opened
         Bursts of each direction that may be begun and not ended.
+    whole
+        Each channel has all addresses, so that what lies in memory does not depend on their number; which one it is,
+        says `models.memory.dealt.channel_of`.
 
     Members
     -------
@@ -33,10 +38,11 @@ class Dealt(wiring.Component):
     bus0, bus1, … : Out(signature)
     """
 
-    def __init__(self, signature, channels, opened):
+    def __init__(self, signature, channels, opened, whole=False):
         if channels < 2 or channels & (channels - 1):
             raise ValueError(f"channels must be a power of two, 2 or more, not {channels!r}")
         self.port, self.channels, self.opened = signature, channels, opened
+        self.whole = whole
         self.bits = (channels - 1).bit_length()
         buses = {f"bus{k}": Out(signature) for k in range(channels)}
         super().__init__({"master": In(signature), **buses})
@@ -64,7 +70,7 @@ class Dealt(wiring.Component):
         room, taken = Signal(name=f"{channel}_room"), Signal(name=f"{channel}_taken")
         ready = Array(getattr(bus, f"{channel}ready") for bus in self.buses)[number]
         m.d.comb += [
-            number.eq(address[_CHUNK : _CHUNK + self.bits]),
+            number.eq(address[_CHUNK:] ^ (address[_ROW:] if self.whole else 0)),
             room.eq(Cat(order.i.ready for order in orders).all()),
             getattr(master, f"{channel}ready").eq(ready & room),
             taken.eq(getattr(master, f"{channel}valid") & ready & room),
@@ -75,7 +81,7 @@ class Dealt(wiring.Component):
             offers = getattr(master, f"{channel}valid") & room & (number == k)
             m.d.comb += getattr(bus, f"{channel}valid").eq(offers)
             local = Cat(address[:_CHUNK], address[_CHUNK + self.bits :])
-            m.d.comb += getattr(bus, f"{channel}addr").eq(local)
+            m.d.comb += getattr(bus, f"{channel}addr").eq(address if self.whole else local)
             for name in ("id", "len", "size", "burst"):
                 m.d.comb += getattr(bus, channel + name).eq(getattr(master, channel + name))
 

@@ -227,7 +227,8 @@ class AnalyticsPlan:
     metas and constants in load order with their values in `run_values`. `until` is the buffer of the convergence flag or None; `score`: that of the score,
     for an engine that learns nothing and writes the score of each tuple. `indices`: of rows of models, in the order of their places behind
     a tuple's codes; `on_index`, `on_unseen`: what becomes of tuples whose index names no row, and of categories that the design does not
-    know. `tables`: models that lie in memory, of which the core has lines; `dedupe`: an index with the rows of the tuple before is not looked up. `lean`: the
+    know. `tables`: models that lie in memory, of which the core has lines; `dedupe`: an index with the rows of the tuple before is not looked up;
+    `channels`: memory ports over which `hdl.memory.Dealt` deals them. `lean`: the
     Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same. `memory_bytes`: of the
     memory that a lean plan's addresses reach, which then have just the bits for it; 0: not known. `window_latency`: `PortConfig.latency` of the Striders.
     `on_overflow`, `on_nan`: as of `InputPolicy`; they are in the Striders' program, so that the hardware is the same but for a lean plan and one that
@@ -269,6 +270,7 @@ class AnalyticsPlan:
     indices: tuple[Index, ...] = ()
     tables: tuple[RowTable, ...] = ()
     dedupe: bool = False
+    channels: int = 1
     ring: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
 
@@ -407,6 +409,8 @@ class AnalyticsPlan:
             del data["dedupe"]
         if not self.tables:
             del data["tables"]
+        if self.channels == 1:
+            del data["channels"]
         if not self.ring:
             del data["ring"]
         if not self.indices:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..memory.bursts import Reader, Writer
+from ..memory.dealt import DealtPorts
 from ..memory.timing import Memory, Ports
 from ..rows.unit_cycles import RowUnitModel
 from .config import AnalyticsPlan
@@ -47,9 +48,11 @@ class RowsAsked:
     bases: Sequence[int]
 
     def unit(self, plan: AnalyticsPlan, memory: Memory) -> RowUnitModel:
-        """Return the row unit, on a memory port of its own."""
+        """Return the row unit, on memory ports of its own."""
         assert plan.row_unit is not None
-        return RowUnitModel(plan.row_unit, memory.channel(), self.bases)
+        channels = [memory.channel() for _ in range(plan.channels)]
+        port = channels[0] if plan.channels == 1 else DealtPorts(channels)
+        return RowUnitModel(plan.row_unit, port, self.bases)
 
 
 def run(

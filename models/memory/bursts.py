@@ -118,7 +118,7 @@ class Writer:
             if len(self._lasts) == self.AHEAD:
                 aw = max(aw, self._lasts.popleft() + 1)
             for _ in range(length):
-                self._beat = self.port.data(max(source(self._beat), aw + 1))
+                self._beat = self.port.data(max(source(self._beat), aw + 1), at)
                 taken.append(self._beat)
             self._lasts.append(self._beat)
             self.port.sent(aw, self._beat, at, length)

@@ -60,8 +60,8 @@ class Reads(Protocol):
 class Writes(Protocol):
     """A write port, from the reset on. Bursts are given in order; BREADY is always high."""
 
-    def data(self, valid: int) -> int:
-        """Send the next W beat, valid from cycle `valid` on; return the cycle of the transfer."""
+    def data(self, valid: int, address: int = 0) -> int:
+        """Send the next W beat, valid from cycle `valid` on, of the burst at an address; return the cycle of the transfer."""
 
     def sent(self, aw: int, last: int, address: int = 0, beats: int = 1) -> None:
         """Note a burst whose AW and last W beat were accepted in these cycles."""
@@ -189,7 +189,7 @@ class WritePort:
         self._response = _NEVER
         self._answers: deque[int] = deque(maxlen=ANSWERS)
 
-    def data(self, valid: int) -> int:
+    def data(self, valid: int, address: int = 0) -> int:
         """Send the next W beat, valid from cycle `valid` on; return the cycle of the transfer."""
         cycle = max(valid, self._free)
         self._free = cycle + self.interval

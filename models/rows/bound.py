@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..memory.dealt import channel_of
 from ..memory.dram import Dram, Mapping
 from ..memory.timing import Memory
 from .unit import RowUnitConfig
@@ -30,9 +31,15 @@ class RowTerms(NamedTuple):
 
 
 def row_terms(
-    config: RowUnitConfig, asked: np.ndarray, bases: Sequence[int], memory: Memory, epochs: int
+    config: RowUnitConfig,
+    asked: np.ndarray,
+    bases: Sequence[int],
+    memory: Memory,
+    epochs: int,
+    channels: int = 1,
 ) -> RowTerms:
-    """Return the terms for so many epochs, in each of which tuples ask for rows (tuples, places) of tables at the addresses `bases`."""
+    """Return the terms for so many epochs, in each of which tuples ask for rows (tuples, places) of tables at the addresses `bases`, over so many
+    `channels` of memory."""
     read = written = 0
     lanes = missed = 0
     addresses = []
@@ -48,11 +55,13 @@ def row_terms(
         lanes += fetched * (words + len(config.slices[t]) - 1)
         missed += fetched
         addresses.append(bases[t] + distinct * config.row_bytes(t))
+    at = np.concatenate(addresses)
+    of = channel_of(at, channels)
     return RowTerms(
         epochs * _lookups(config, asked) + missed,
-        memory.least(read, written, config.bus_bytes),
+        memory.least(read // channels, written // channels, config.bus_bytes),
         lanes,
-        _opened(memory, np.concatenate(addresses)),
+        max(_opened(memory, at[of == k]) for k in range(channels)),
     )
 
 

@@ -58,6 +58,27 @@ def _compiled(
     return design
 
 
+@pytest.mark.parametrize(
+    ("ports", "channels", "memory"), [(3, 2, "latency=5,bytes=3"), (8, 4, "hbm2")]
+)
+def test_channels(ports: int, channels: int, memory: str, tmp_path: Path) -> None:
+    """Rows of several tables over two and four memory ports, some of them written back while others come: results are those of one port."""
+    table = ratings(np.random.default_rng(8), 40, 600, 900)
+    (tmp_path / "k.psk").write_text(LRMF + "  batch 8\n")
+    place, found = {"P": "memory:20", "Q": "memory:17"}, []
+    for many in (2, ports):
+        part, choices = replace(TWO, ports=many), ps.Choices(place=place)
+        more = {"dims": {"m": 600, "n": 900, "k": 10}, "choices": choices}
+        design = ps.compile(tmp_path / "k.psk", part, table, "float32", **more)
+        found.append((design, _equal(design, table, "rtl", memory)))
+    (one, moved), (design, dealt) = found
+    assert (one.compiled.plan.channels, design.compiled.plan.channels) == (1, channels)
+    assert moved == dealt and dealt["rows_written"] > 60
+    same = [of.run(table, backend="golden").codes for of in (one, design)]
+    assert all(np.array_equal(same[0][name], codes) for name, codes in same[1].items())
+    assert len(design.compiled.bus_ports) == 1 + channels
+
+
 def _moved(run: ps.Run) -> dict[str, int]:
     names = ("row_lookups", "row_hits", "rows_fetched", "rows_written")
     return {n: run.counters[n] for n in names}

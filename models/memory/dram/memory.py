@@ -190,7 +190,7 @@ class DramWrites:
     def __init__(self, shared: _Shared) -> None:
         self._shared, self._free = shared, _NEVER
 
-    def data(self, valid: int) -> int:
+    def data(self, valid: int, address: int = 0) -> int:
         """Send the next W beat, valid from cycle `valid` on; return the cycle of the transfer."""
         cycle = max(valid, self._free)
         self._free = cycle + 1

@@ -89,9 +89,10 @@ class AnalyticsDesign(Design):
         from penstock.sim.native import PortSpec
 
         plan = self.plan
-        ports = plan.ports + bool(plan.tables)  # the last one is the rows' own
+        rows = plan.channels * bool(plan.tables)  # the last ones are the rows' own
         return tuple(
-            PortSpec(f"m{q}_axi", plan.bus_bytes, True, q in (0, plan.ports)) for q in range(ports)
+            PortSpec(f"m{q}_axi", plan.bus_bytes, True, q == 0 or q >= plan.ports)
+            for q in range(plan.ports + rows)
         )
 
     def component(self, parts: Parts) -> Any:

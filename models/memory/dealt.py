@@ -1,0 +1,96 @@
+"""One memory port in front of several channels, each of which has all addresses: the twin of `hdl.memory.Dealt`."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from .timing import Ports, Reads, Writes
+
+__all__ = ["DealtPorts", "channel_of"]
+
+
+def channel_of(address: Any, channels: int) -> Any:
+    """Return the channel, of a power of two of them, of an address: by its chunk of 4 KiB and by bits that name rows of a DRAM, so that each channel
+    has banks of all kinds."""
+    return (address >> 12 ^ address >> 17) & channels - 1
+
+
+class DealtPorts:
+    """Channels behind one port; `models.memory.Ports`. A command lies in one chunk."""
+
+    def __init__(self, channels: Sequence[Ports]) -> None:
+        self.channels = channels
+
+    def port(self, bus_bytes: int) -> _Reads:
+        return _Reads([channel.port(bus_bytes) for channel in self.channels])
+
+    def write_port(self, bus_bytes: int) -> _Writes:
+        return _Writes([channel.write_port(bus_bytes) for channel in self.channels])
+
+
+class _Reads:
+    """Beats in the order of their commands."""
+
+    shift_invariant = False
+
+    def __init__(self, ports: Sequence[Reads]) -> None:
+        self.ports, self._last = ports, -1
+        self._order: deque[list[int]] = deque()  # channel, and beats left, of each command
+
+    @property
+    def idle_from(self) -> int:
+        return self._last + 1
+
+    def delay(self, cycles: int) -> None:
+        raise ValueError("channels are not the same at any other time")
+
+    def address(self, ar: int, beats: int, address: int = 0) -> None:
+        channel = channel_of(address, len(self.ports))
+        self.ports[channel].address(ar, beats, address)
+        self._order.append([channel, beats])
+
+    def offer(self) -> int:
+        return max(self.ports[self._order[0][0]].offer(), self._last + 1)
+
+    def accept(self, ready: int) -> int:
+        return self.drain(1, ready)[1]
+
+    def drain(self, beats: int, ready: int) -> tuple[int, int]:
+        head = self._order[0]
+        found = self.ports[head[0]].drain(beats, max(ready, self._last + 1))
+        head[1] -= beats
+        if not head[1]:
+            self._order.popleft()
+        self._last = found[1]
+        return found
+
+    def read(self, ar: int, beats: int, address: int = 0) -> tuple[int, int]:
+        self.address(ar, beats, address)
+        return self.drain(beats, 0)
+
+
+class _Writes:
+    """Answers in the order of the bursts."""
+
+    def __init__(self, ports: Sequence[Writes]) -> None:
+        self.ports, self._answer = ports, -1
+        self._order: deque[int] = deque()  # channels of bursts whose answers were not asked for
+
+    def data(self, valid: int, address: int = 0) -> int:
+        return self.ports[channel_of(address, len(self.ports))].data(valid)
+
+    def sent(self, aw: int, last: int, address: int = 0, beats: int = 1) -> None:
+        channel = channel_of(address, len(self.ports))
+        self.ports[channel].sent(aw, last, address, beats)
+        self._order.append(channel)
+
+    def answer(self) -> int:
+        self._answer = max(self.ports[self._order.popleft()].answer(), self._answer + 1)
+        return self._answer
+
+    def answered(self) -> int:
+        while self._order:
+            self.answer()
+        return self._answer
