@@ -18,7 +18,7 @@ def channel_of(address: Any, channels: int) -> Any:
 
 
 class DealtPorts:
-    """Channels behind one port; `models.memory.Ports`. A command lies in one chunk."""
+    """Channels behind one port; `models.memory.timing.Ports`. A command lies in one chunk."""
 
     def __init__(self, channels: Sequence[Ports]) -> None:
         self.channels = channels
