@@ -89,34 +89,32 @@ endmodule
     return "\n".join([LINT, top, inner, _CELLS, cells])
 
 
-class Sparse:
+class Sparse(Device):
     """A device of whose tables, written first with all their rows, only those that are asked for pass the wire, both ways."""
 
     def __init__(self, device: Device, rows: int, asked: list[np.ndarray]) -> None:
-        self.device, self.rows = device, rows
-        self.asked = [np.unique(those).tolist() for those in asked]
+        self.__dict__.update(device.__dict__)
+        self.rows = rows
+        self.wanted = [np.unique(those).tolist() for those in asked]
         self.tables: dict[int, tuple[bytes, list[int]]] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.device, name)
 
     def write(self, at: int, data: Any) -> None:
         content = np.ascontiguousarray(data).tobytes()
         if len(content) < 8 * self.rows:
-            self.device.write(at, content)
+            super().write(at, content)
             return
-        asked, size = self.asked[len(self.tables)], len(content) // self.rows
+        asked, size = self.wanted[len(self.tables)], len(content) // self.rows
         self.tables[at] = content, asked
         for row in asked:
-            self.device.write(at + row * size, content[row * size :][:size])
+            super().write(at + row * size, content[row * size :][:size])
 
     def read(self, at: int, length: int) -> bytes:
         if at not in self.tables:
-            return self.device.read(at, length)
+            return super().read(at, length)
         (content, asked), size = self.tables[at], length // self.rows
         found = bytearray(content)
         for row in asked:
-            found[row * size : (row + 1) * size] = self.device.read(at + row * size, size)
+            found[row * size : (row + 1) * size] = super().read(at + row * size, size)
         return bytes(found)
 
 
