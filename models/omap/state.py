@@ -97,8 +97,8 @@ class Head(NamedTuple):
     @classmethod
     def said(cls, text: bytes) -> Head:
         """Return what `HEAD` bytes say, whatever they are."""
-        _, kind, serial, incarnation, previous = _HEAD.unpack(text)
-        return cls(kind & 0xFF, serial, incarnation, previous, kind >> 8)
+        _, kind, *names = _HEAD.unpack(text)
+        return cls._make((kind & 0xFF, *names, kind >> 8))
 
     @classmethod
     def unpack(cls, text: bytes) -> Head:
