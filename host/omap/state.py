@@ -75,6 +75,8 @@ class MapState(Closing):
         self.folder, self.config, self._disk = Path(folder), config, disk or Disk()
         #: every record is logged; else bytes of those that no snapshot has, and whether a link is there
         self.logs, self._lost, self._linked = durable == "log", 0, False
+        #: the first record of this power-up
+        self._first = b""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._check_folder()
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -317,10 +319,11 @@ class MapState(Closing):
             self._replace(made.fresh)
 
     def _link(self, record: bytes) -> None:
-        """Keep the first record of this power-up. One that has no room is no link: no snapshot is whole then."""
+        """Keep the first record of this power-up. While it cannot be written there is no link, and no snapshot begins."""
+        self._first = self._first or record
         if not self._linked:
             with suppress(OSError):
-                self._log.append(record)
+                self._log.append(self._first)
                 self._linked = True
 
     def _grow(self, text: bytes) -> None:

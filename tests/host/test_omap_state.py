@@ -592,6 +592,33 @@ def test_without_a_log_a_server_that_ends_has_all_of_it(tmp_path):
     served.close()
 
 
+class Failing(Disk):
+    """A disk whose next write fails when told so."""
+
+    fails = False
+
+    def write(self, handle, at, data):
+        if self.fails:
+            self.fails = False
+            raise OSError(5, "Input/output error")
+        super().write(handle, at, data)
+
+
+def test_without_a_log_a_link_that_failed_is_written_later(tmp_path):
+    draw, items, disk = random.Random(5), {}, Failing()
+    served = Served(tmp_path, disk=disk, durable="snapshot")
+    disk.fails = True
+    for _ in range(40):
+        made = _drawn(draw, 4)
+        served.run(made)
+        _applied(items, made)
+    assert served.state.number >= 1 and not disk.fails
+    served.close()
+    again = Served(tmp_path, durable="snapshot")
+    assert again.items() == items
+    again.close()
+
+
 class Full(Disk):
     """A disk that has no room at some calls, of those that need room which was not reserved."""
 
