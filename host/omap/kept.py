@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ...models.errors import HardwareError
 from ...models.omap.errors import MapError, MapStopped
 from ...sim.machine import Closing
 from .devices import KeptCarrier
 from .restore import Damaged
-from .state import MapState, damaged
+from .state import MapState, StateError, damaged
 
 __all__ = ["KeptMap"]
 
@@ -43,14 +44,14 @@ class KeptMap(Closing):
         """As `devices.DeviceCarrier`. Raises ServerFull before the device has seen the frames."""
         if self._lost:
             raise MapStopped(HardwareError(MapError.STOPPED))
-        walk = self._buckets(_BESIDE * len(frames) + _MORE) if self._state.may_walk() else 0
-        self._state.reserve(len(frames) + self._steps(walk))
-        made = self._device.step(frames, opening, walk)
         try:
+            walk = self._buckets(_BESIDE * len(frames) + _MORE) if self._state.may_walk() else 0
+            self._state.reserve(len(frames) + self._steps(walk))
+            made = self._device.step(frames, opening, walk)
             self._state.keep(made)
-        except OSError:
-            self._lost = True  # the device is ahead of the disk
-            raise MapStopped(HardwareError(MapError.STOPPED)) from None
+        except OSError as problem:
+            self._lost = True  # a file is gone, or the device is ahead of the disk
+            raise MapStopped(HardwareError(MapError.STOPPED)) from problem
         return made.answers
 
     def _buckets(self, steps: int) -> int:
@@ -71,11 +72,17 @@ class KeptMap(Closing):
             walks -= bool(made.fresh)
 
     def close(self) -> None:
-        """Leave the device; without logs take a snapshot before."""
+        """Leave the device; without logs take a snapshot before. Raises StateError where there is none."""
+        behind = self._state.behind
         try:
-            if self._state.behind and not self._lost:
-                self._snapshot()
-        except (MapStopped, OSError):
-            pass  # what the last snapshot has is there
-        self._device.close()
-        self._state.close()
+            if behind and not self._lost:
+                with suppress(MapStopped, OSError):
+                    self._snapshot()
+            behind = self._state.behind
+        finally:
+            self._device.close()
+            self._state.close()
+        if behind:
+            raise StateError(
+                f"{self._state.folder}: the last snapshot could not be written; operations behind the one before are lost"
+            )

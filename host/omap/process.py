@@ -13,7 +13,9 @@ the vault. Each process is a power-up, with entropy of its own.
 from __future__ import annotations
 
 import json
+import os
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -80,7 +82,10 @@ class DeviceProcess(Closing):
     ) -> None:
         self.config, self._frames = config, Frames.of(config)
         command = [sys.executable, "-m", module, str(keys), *arguments]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # a session of its own: a terminal's Ctrl-C ends the server, which needs the device to the end
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
         self._answers = select.poll()
@@ -91,7 +96,12 @@ class DeviceProcess(Closing):
             self._to.flush()
         except OSError:
             pass  # what it says of it is read next
-        told = self._from.readline().decode(errors="replace").strip()
+        try:
+            told = self._from.readline().decode(errors="replace").strip()
+        except BaseException:  # what it compiles ends with it
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self.close()
+            raise
         if told != _READY:
             self.close()
             raise DeviceLost(told or "the device's process did not begin")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
+import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -315,6 +316,8 @@ class MapServer:
                 return answers
             except MapStopped as problem:
                 self._stopped = problem.error
+                why = f" ({problem.__cause__})" if problem.__cause__ else ""
+                print(f"the map has stopped: {problem}{why}", file=sys.stderr, flush=True)
         return None
 
     async def _carried(self, frames: list[bytes], opening: bytes) -> list[bytes]:

@@ -85,7 +85,7 @@ class MapState(Closing):
         except OSError:
             os.close(self._lock)
             raise StateError(f"{self.folder} is in use by another server") from None
-        #: an older generation wrote the files
+        #: an older generation wrote some of the files, once the log has begun
         self.renewed = False
         self.log: Growing | None = None
         self._spare: Growing | None = None
@@ -126,7 +126,6 @@ class MapState(Closing):
         if there.get("map") != own["map"]:
             raise StateError(f"{self.folder} has the state of another map")
         if there.get("public") in [key.hex() for key in known.before]:
-            self.renewed = True
             return self._tell(own)
         if there != own:
             raise StateError(f"{self.folder} has the state of another device")
@@ -175,6 +174,13 @@ class MapState(Closing):
                 return
         raise damaged(path, 0, "it was changed")
 
+    def _generation(self, path: Path) -> int:
+        """Return under which keys a file was written; its links may be older."""
+        with path.open("rb") as file:
+            while (head := Head.unpack(file.read(HEAD))).kind == Kind.LINK:
+                file.seek(Record.size(self.config), os.SEEK_CUR)
+            return head.generation
+
     @staticmethod
     def _has_records(path: Path) -> bool:
         return any(path.read_bytes()[HEAD:])
@@ -199,7 +205,8 @@ class MapState(Closing):
     def begin(self, head: bytes, used: int) -> None:
         """Cut the torn end of the last file off, and go on in a new log. Raises StateError for an end, or a
         file, that was on disk, OSError."""
-        self._check_synced(Head.unpack(head).serial, used)
+        said = Head.unpack(head)
+        self._check_synced(said.serial, used)
         if self.files and self.files[-1].stat().st_size != used:
             handle = os.open(self.files[-1], os.O_RDWR)
             try:
@@ -215,6 +222,7 @@ class MapState(Closing):
             raise
         self._mark()
         self.files = [p for p in self.files if _SNAPSHOT.fullmatch(p.name) or self._has_records(p)]
+        self.renewed = any(self._generation(path) < said.generation for path in self.files)
         kept = {*self.files, self._log.path}
         for (
             path
@@ -408,6 +416,7 @@ class MapState(Closing):
             if file is not None:
                 file.close()
         self.log = self._spare = self._snapshot = None
+        self._lost = 0
         if self._lock >= 0:
             os.close(self._marks)
             os.close(self._lock)

@@ -130,7 +130,9 @@ def failure(problem: BaseException, data: str | None = None) -> Failure:
         hint = getattr(problem, "hint", "") or f"{command} --help lists what it takes"
         if message.startswith("No such"):  # a command or an option of a plug-in's engine?
             hint += absent()
-        return _at(command, "E902", message[:1].lower() + message[1:], hint)
+        if not isinstance(problem, Error):  # click's own begin with capitals
+            message = message[:1].lower() + message[1:]
+        return _at(command, "E902", message, hint)
     if isinstance(problem, Error) and problem.code:
         place = _PLACES.get(problem.code) or (public(data) if data else "--data")
         first, _, rest = problem.message.partition("\n")

@@ -421,7 +421,7 @@ def test_more_sessions_than_slots():
             two.reconnect()
 
 
-def test_a_device_that_stopped(server):
+def test_a_device_that_stopped(server, capsys):
     with _connect(server) as box:
         box.update((key, bytes(8)) for key in range(30))
         pages = server.host.inner.pages
@@ -434,6 +434,8 @@ def test_a_device_that_stopped(server):
             box.reconnect()
     with pytest.raises(MapStopped, match="not the one that was written last"):
         _connect(server)
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("the map has stopped: ")
 
 
 class _Proxy:
@@ -707,6 +709,7 @@ def test_a_device_in_a_process_of_its_own(tmp_path):
             assert (found.key, found.status, found.serial) == (5, 1, 1)
             [answer] = process.carry([bytes(shape.size)])  # no message stops it
             assert Header.unpack(answer).code == Denied.SESSION
+            assert os.getsid(process._process.pid) != os.getsid(0)  # no terminal ends it
             process._process.kill()
             with pytest.raises(MapStopped):
                 process.carry([bytes(shape.size)])
@@ -798,8 +801,8 @@ def test_hardware_and_the_golden_device_take_turns_on_a_folder(tmp_path):
         if turn:
             renew_keys(tmp_path, _SHAPE)
         state = MapState(tmp_path / "state", read_map(known), _SHAPE)
-        assert state.renewed is (turn > 0)
         with KeptMap(DeviceProcess(_SHAPE, device, *program), state) as kept:
+            assert state.renewed is (turn > 0)
             asyncio.run(talk(kept, turn))
 
 

@@ -18,8 +18,9 @@ from penstock.host.omap.kept import KeptMap
 from penstock.host.omap.keyfiles import MapKey
 from penstock.host.omap.session import MapSession, initiator
 from penstock.host.omap.state import MapState, ServerFull, StateError
+from penstock.models.errors import HardwareError
 from penstock.models.omap.boundary import Frames, Header
-from penstock.models.omap.errors import MapStopped
+from penstock.models.omap.errors import MapError, MapStopped
 from penstock.models.omap.kept_device import receipt_value
 from penstock.models.omap.messages import Operation, Request, Status
 from penstock.models.omap.sessions import Asked, Welcome, digest_of_map
@@ -617,6 +618,46 @@ def test_without_a_log_a_link_that_failed_is_written_later(tmp_path):
     again = Served(tmp_path, durable="snapshot")
     assert again.items() == items
     again.close()
+
+
+def test_without_a_log_a_snapshot_that_is_not_written_is_said(tmp_path):
+    served = Served(tmp_path, durable="snapshot")
+    served.run([Request(Operation.PUT, 1, bytes(8))])
+
+    def ended(*_):
+        raise MapStopped(HardwareError(MapError.STOPPED))
+
+    served.map._device.step = ended
+    with pytest.raises(StateError, match=r"the last snapshot could not be written"):
+        served.close()
+    Served(tmp_path).close()  # the folder is free
+
+
+def test_a_log_that_is_gone_stops_the_map(tmp_path):
+    _begun(tmp_path, random.Random(1))
+    served = Served(tmp_path)
+    for path in served.state.files:
+        path.unlink()
+    with pytest.raises(MapStopped) as stopped:
+        served.items()
+    assert isinstance(stopped.value.__cause__, FileNotFoundError)
+    served.close()
+
+
+def test_renewed_keys_have_their_snapshot_once_there_is_room(tmp_path):
+    served = Served(tmp_path)
+    served.run([Request(Operation.PUT, 1, b"12345678")])
+    served.close()
+    keys = KeySchedule(_ROOT, bytes(32), _KNOWN.digest, 1)
+    known = _KNOWN._replace(public=keys.public, before=(_KNOWN.public,))
+    disk = Full()
+    disk.full = range(3, 999)  # behind map.json's two
+    with pytest.raises(OSError, match="No space"):
+        Served(tmp_path, known=known, keys=keys, disk=disk)
+    for number in (1, 1):
+        served = Served(tmp_path, known=known, keys=keys)
+        assert served.state.number == number and served.items() == {1: b"12345678"}
+        served.close()
 
 
 class Full(Disk):

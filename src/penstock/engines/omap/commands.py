@@ -84,6 +84,7 @@ def _serve(state: State, /, **values: Any) -> None:
     rest = state.begin("serve", values)
 
     from penstock.host.omap.process import DeviceLost, DeviceProcess
+    from penstock.host.omap.state import StateError
 
     check_named(keys=rest["keys"], state=rest["state"], host=rest["host"])
     design = _design(state, "serve")
@@ -101,8 +102,12 @@ def _serve(state: State, /, **values: Any) -> None:
         if rest["state"] is None:
             run_ended(_served(device, rest["host"], rest["port"], tls))
         else:
-            with _kept(device, keys / "map.json", rest["state"], rest["durable"] or "log") as kept:
-                run_ended(_served(kept, rest["host"], rest["port"], tls))
+            kept = _kept(device, keys / "map.json", rest["state"], rest["durable"] or "log")
+            try:
+                with kept:
+                    run_ended(_served(kept, rest["host"], rest["port"], tls))
+            except StateError as problem:
+                raise refused(str(problem), "make room on the disk; see what ended first") from None
 
 
 def _check_durable(durable: str | None, folder: str | None) -> None:
