@@ -44,6 +44,9 @@ __all__ = ["AsyncMap", "ConnectionLost", "NotAllowed", "RemoteMap", "SessionMove
 
 _Result = TypeVar("_Result")
 
+#: seconds for a connection's end
+_CLOSING = 1.0
+
 
 class ConnectionLost(Error, ConnectionError):
     """There is no connection to the server, or no more. Operations without an answer may have been
@@ -60,10 +63,12 @@ class NotAllowed(Error):
 
 
 async def _closed(writer: asyncio.StreamWriter) -> None:
-    """Close a connection, and wait until it is."""
+    """Close a connection, and wait until it is; cut it where the other side takes nothing."""
     writer.close()
     with suppress(OSError):
-        await writer.wait_closed()
+        async with asyncio.timeout(_CLOSING):
+            await writer.wait_closed()
+    writer.transport.abort()
 
 
 def _reason(problem: Exception, timeout: float) -> str:
@@ -259,12 +264,7 @@ class AsyncMap:
 
     async def _answers(self, futures: list[asyncio.Future[Response]]) -> list[Response]:
         """Wait for answers, which come in order; the first error ends the wait."""
-        try:
-            if self._writer is not None:
-                await self._writer.drain()
-        except (ConnectionError, ssl.SSLError) as problem:
-            await self._end(str(problem) or type(problem).__name__)
-        try:
+        try:  # all is in the writer's buffer: a wait for room in it would be one without a timer
             return [f.result() if f.done() else await self._next(f) for f in futures]
         finally:
             for future in futures:
@@ -339,8 +339,11 @@ class AsyncMap:
 
     async def present(self) -> None:
         """Have the device accept the receipt, if there is one, and write a new one. Raises RolledBack where
-        it does not, ReceiptError."""
-        assert self._session is not None and self._receipt is not None
+        it does not, ReceiptError, also without a file, and ConnectionLost."""
+        if self._receipt is None:
+            raise ReceiptError("there is no receipt: name its file when connecting, receipt=")
+        if self._session is None:
+            raise self._gone()
         self._trusted = False
         welcome, seen = self._session.welcome, read_receipt(self._receipt, self._known.digest)
         # the first one is nobody's; its record makes this incarnation a part of the map's past
@@ -518,7 +521,10 @@ class _Blocking(Closing):
         except BaseException:
             self._end()
             raise
-        self.config, self.first = self.client.config, self.client.serial
+        session = self.client._session
+        assert session is not None
+        # a receipt that has been shown since is an operation, and no item
+        self.config, self.first = self.client.config, session.welcome.serial
         self.salt = self.client._known.salt
 
     def wait(self, work: Coroutine[Any, Any, _Result]) -> _Result:
@@ -542,11 +548,17 @@ class _Blocking(Closing):
 
 
 class RemoteMap(ObliviousMap):
-    """A map behind a server, as a MutableMapping (`connect`)."""
+    """A map behind a server, as a MutableMapping (`connect`). Threads may share it: a lock lets one
+    batch through at a time."""
 
     def __init__(self, backend: _Blocking) -> None:
         super().__init__(backend=backend)
-        self._remote = backend
+        self._remote, self._lock = backend, threading.Lock()
+
+    def batch(self, operations: Iterable[tuple[Operation, Any, bytes | None]]) -> list[Response]:
+        operations = list(operations)
+        with self._lock:
+            return super().batch(operations)
 
     @property
     def serial(self) -> int:
@@ -560,9 +572,10 @@ class RemoteMap(ObliviousMap):
 
     def reconnect(self) -> list[tuple[Request, Response]]:
         """As `AsyncMap.reconnect`. Raises ValueError once the map is closed."""
-        self._check_open()
-        missed = self._remote.wait(self._remote.client.reconnect())
-        self._note([request for request, _ in missed], [response for _, response in missed])
+        with self._lock:
+            self._check_open()
+            missed = self._remote.wait(self._remote.client.reconnect())
+            self._note([request for request, _ in missed], [response for _, response in missed])
         return missed
 
 

@@ -73,7 +73,7 @@ class Code(IntEnum):
 
 _TEXTS = {
     int(Code.ORDER): "it is not the session's next request, and was not asked before",
-    int(Code.FULL): "the server's disk is full, and the device has not seen it",
+    int(Code.FULL): "the server's disk is full",
     int(Denied.TAG): "it was changed on its way",
     int(Denied.NUMBER): "it has been used before, or is not the session's next request",
     int(Denied.SESSION): "the device has no such session",
@@ -85,12 +85,15 @@ class OtherMap(ValueError):
 
 
 class Refused(Error):
-    """A request was not carried out: the device or the server does not take it for the session's next
-    one. The map still answers. `refusal`: a `Denied` or a `Code`."""
+    """The server says that a request was refused. Nothing seals that: it may have been carried out.
+    `refusal`: a `Denied` or a `Code`."""
 
     def __init__(self, code: int, number: int) -> None:
         hint = "reconnect: a new session begins with request 0"
-        super().__init__(f"request {number}: {_TEXTS.get(code, f'refusal {code}')}; {hint}", hint)
+        said = _TEXTS.get(code, f"refusal {code}")
+        super().__init__(
+            f"request {number}: the server says: {said}; it may have been carried out; {hint}", hint
+        )
         self.refusal, self.number = code, number
 
 

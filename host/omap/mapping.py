@@ -251,7 +251,7 @@ class ObliviousMap(Closing, MutableMapping[Any, bytes]):
     def _listed(self) -> dict[int, Any]:
         if self._known is None:
             raise TypeError(
-                "a map that was filled before cannot be listed: the device does not tell which keys "
+                "a map that was used before cannot be listed: the device does not tell which keys "
                 "it has"
             )
         return self._known

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,7 +64,7 @@ def write_receipt(path: str | Path, receipt: Receipt, digest: bytes) -> None:
     """Replace a file, whole or not at all. Raises ReceiptError."""
     told = {"incarnation": receipt.incarnation.hex(), "serial": receipt.serial, "map": digest.hex()}
     path = Path(path)
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
         with new.open("w") as file:
             file.write(json.dumps(told))

@@ -36,7 +36,15 @@ from penstock.host.omap.client import (
     connect,
 )
 from penstock.host.omap.devices import GoldenDevice
-from penstock.host.omap.frames import WELCOME, Code, Hello, Messages, Welcome, greeting
+from penstock.host.omap.frames import (
+    WELCOME,
+    Code,
+    Hello,
+    Messages,
+    Refused,
+    Welcome,
+    greeting,
+)
 from penstock.host.omap.handshake import Initiator
 from penstock.host.omap.kept import KeptMap
 from penstock.host.omap.keyfiles import read_device, read_map, renew_keys, write_keys
@@ -837,3 +845,57 @@ def test_errors_of_any_engine_pass_the_process():
     }
     with pytest.raises(ValueError):
         error_of(250)
+
+
+def test_threads_share_a_map(server):
+    wrong = []
+
+    def work(first):
+        for turn in range(20):
+            try:
+                box[first + turn % 5] = b"%08d" % turn
+            except Exception as problem:
+                wrong.append(problem)
+
+    with _connect(server) as box:
+        threads = [threading.Thread(target=work, args=(10 * n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong and len(box) == 20
+
+
+def test_a_receipt_is_no_item(server, tmp_path):
+    with _connect(server, receipt=tmp_path / "receipt") as box:
+        assert len(box) == 0
+
+
+def test_a_receipt_is_presented_by_who_has_one(server):
+    async def work():
+        async with await AsyncMap.connect("127.0.0.1", server.port, server.keys) as box:
+            with pytest.raises(ReceiptError, match="there is no receipt"):
+                await box.present()
+
+    asyncio.run(work())
+
+
+def test_a_refusal_is_the_servers_word():
+    told = str(Refused(Code.FULL, 3))
+    assert "the server says" in told and "it may have been carried out" in told
+
+
+def test_a_server_that_takes_nothing_is_left(server):
+    """What is sent waits for room that never comes."""
+
+    async def work():
+        box = await AsyncMap.connect(
+            "127.0.0.1", server.port, server.keys, role=server.role, timeout=0.3
+        )
+        box._writer.write = lambda text: None
+        box._writer.transport._protocol.pause_writing()
+        with pytest.raises(ConnectionLost, match="no answer in"):
+            await box.put(1, b"12345678")
+        await box.close()
+
+    asyncio.run(asyncio.wait_for(work(), 20))

@@ -148,6 +148,8 @@ def test_what_durable_is_refused_for(keys, capsys):
         (["--state", ""], "--state has an empty name"),
         (["--host", ""], "--host has an empty name"),
         (["--host", "host.invalid"], "name this machine, or one of its addresses"),
+        (["--host", "a..b"], "name this machine, or one of its addresses"),
+        (["--host", "a" * 64], "name this machine, or one of its addresses"),
     ],
 )
 def test_what_serve_is_refused_for(options, told, keys, capsys):

@@ -179,11 +179,12 @@ async def _served(device: DeviceCarrier, host: str, port: int, tls: ssl.SSLConte
     async with MapServer(device) as server:
         try:
             await server.listen(host, port, tls)
-        except OSError as problem:
-            unknown = isinstance(problem, socket.gaierror)
+        except (OSError, UnicodeError) as problem:  # UnicodeError: a label that no name may have
+            unknown = isinstance(problem, (socket.gaierror, UnicodeError))
+            why = problem.strerror if isinstance(problem, OSError) else "no machine's name"
             hint = "name this machine, or one of its addresses"
             raise refused(
-                f"{host}:{port}: {problem.strerror}",
+                f"{host}:{port}: {why}",
                 hint if unknown else "--port 0 takes one that is free",
             ) from None
         outer = "TLS" if tls is not None else "no TLS: messages are sealed, connections are not"

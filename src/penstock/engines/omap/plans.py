@@ -182,10 +182,10 @@ def front(outcome: Outcome) -> Grid:
         (
             f"{config.alpha:.0%}",
             amount(config.load),
-            f"{config.hbm_bytes / 2**20:,.1f}",
+            amount(config.hbm_bytes),
             f"{config.hbm_bytes / config.capacity:.0f}",
             amount(round(config.bytes_per_operation)),
-            f"{config.host_bytes / 2**20:,.1f}",
+            amount(config.host_bytes),
             f"{-rate:.2f}",
         )
         for *_, rate, config in best
@@ -193,10 +193,10 @@ def front(outcome: Outcome) -> Grid:
     names = (
         "in HBM",
         "items a bin",
-        "trusted MiB",
+        "trusted bytes",
         "bytes an item",
         "host bytes an operation",
-        "pages, MiB",
+        "pages, bytes",
         "M/s",
     )
     columns = tuple(Column(name, right=True) for name in names)
