@@ -20,6 +20,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import IO, BinaryIO
@@ -99,7 +100,8 @@ class DeviceProcess(Closing):
         try:
             told = self._from.readline().decode(errors="replace").strip()
         except BaseException:  # what it compiles ends with it
-            os.killpg(self._process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             self.close()
             raise
         if told != _READY:
