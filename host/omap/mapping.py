@@ -97,7 +97,7 @@ class ObliviousMap(Closing, MutableMapping[Any, bytes]):
     the device works on several of their operations at once.
 
     The device does not tell which keys it has. `iter`, `len`, `==`, `items`, `popitem` and `clear` go
-    over the keys that this object has put, a record on the client's side. A map that was filled before
+    over the keys that this object has put, a record on the client's side. A map that was used before
     this object was made has no such record; they raise TypeError for it.
 
     A new key beyond the capacity raises OverflowError, and the map still answers. After `MapStopped` it
