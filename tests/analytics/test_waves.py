@@ -41,7 +41,8 @@ def compare(kernel: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> bool:
     table["x"] = rng.integers(-8, 9, rows) / 8
     kernel.set_batch(int(rng.integers(1, 4)), kernel.name_span)
     format = ["float32", "fixed:3,6"][seed % 2]
-    design = ps.compile(kernel, "small", table, format, dims={"n": n}, epochs=2)
+    more: dict[str, Any] = {"dims": {"n": n}, "epochs": 2, "on_overflow": "saturate"}
+    design = ps.compile(kernel, "small", table, format, **more)
     steps = []
 
     def counted(plan: Any, found: Any, asked: Any) -> Any:

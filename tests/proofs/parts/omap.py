@@ -23,6 +23,7 @@ from penstock.hdl.omap.door import door_members
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.shell import ports, register_map
 from penstock.models.omap.state import Told, What
+from penstock.models.omap.vault import GENERATION_BITS
 
 #: a map of two items in four bins, one of them in HBM
 SMALL = OmapConfig(
@@ -93,6 +94,7 @@ CUTS = (
     "pairs of bins come at equal times",
     "requests and records have equal headers; which record ends a snapshot, and behind which serial it was written, is equal",
     "the door opens equal sessions, and derives keys, at equal times",
+    "keys are of equal generations",
 )
 
 #: registers that the host may know, and how many of their bits are free
@@ -145,6 +147,7 @@ class Run(wiring.Component):
             else:
                 members[name] = member
         super().__init__(members)
+        self._generation = free.common("generation", GENERATION_BITS)
         self._made = self._elaborated(free)
 
     def _elaborated(self, free: Free) -> Elaboratable:
@@ -187,6 +190,7 @@ class Run(wiring.Component):
             if path in theirs:
                 mine, other = Value.cast(value), Value.cast(theirs[path])
                 m.d.comb += other.eq(mine) if member.flow is In else mine.eq(other)
+        m.d.comb += self.engine.vault["generation"].eq(self._generation)
         return m
 
 
