@@ -22,7 +22,7 @@ def test_kept(case: Case) -> None:
 
 
 @seed(1)
-@settings(RUN, max_examples=150)
+@settings(RUN, max_examples=100)
 @given(cases(FIXED))
 def test_fixed(case: Case) -> None:
     judged(case)
