@@ -15,6 +15,7 @@ from ...models.analytics.resources import estimate
 from ...models.analytics.shell import blocks
 from ...models.feasible import slower
 from ...models.heap.schema import TYPES, Schema
+from ...models.memory.dealt import CHUNK_BITS
 from ...models.memory.timing import Memory
 from ...models.numerics.formats import Format
 from ...models.resources import Resources
@@ -38,8 +39,8 @@ __all__ = ["Candidate", "Maker", "Point"]
 _SLOW_READS = ("ecp5",)
 #: groups of tuples that wait for the engine or are computed, at most
 _SLOTS = 64
-#: memory ports over which rows are dealt, at most, and bytes that lie together there
-_CHANNELS, _CHUNK = 4, 4096
+#: memory ports over which rows are dealt, at most
+_CHANNELS = 4
 #: Striders of a port, at most
 _WALKERS = 8
 
@@ -270,7 +271,7 @@ class Maker:
         """Return over how many memory ports rows are dealt: those that are left, where no row is longer than a chunk."""
         sizes = [row_bytes(table.columns, self.fmt.container) for table in self.tables]
         free = max(1, self.target.ports - ports)
-        short = max(sizes, default=_CHUNK + 1) <= _CHUNK
+        short = bool(sizes) and max(sizes) <= 1 << CHUNK_BITS
         return min(_CHANNELS, 1 << free.bit_length() - 1) if short else 1
 
     def _slots(self, scheduled: Scheduled, point: Point) -> int:

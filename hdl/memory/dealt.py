@@ -4,14 +4,10 @@ from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...models.memory.dealt import CHUNK_BITS, ROW_BITS
 from ..stream.queue import Queue
 
 __all__ = ["Dealt"]
-
-#: bits of an address in a chunk, which no burst leaves
-_CHUNK = 12
-#: and the first that names rows of a DRAM
-_ROW = 17
 
 
 class Dealt(wiring.Component):
@@ -70,7 +66,7 @@ class Dealt(wiring.Component):
         room, taken = Signal(name=f"{channel}_room"), Signal(name=f"{channel}_taken")
         ready = Array(getattr(bus, f"{channel}ready") for bus in self.buses)[number]
         m.d.comb += [
-            number.eq(address[_CHUNK:] ^ (address[_ROW:] if self.whole else 0)),
+            number.eq(address[CHUNK_BITS:] ^ (address[ROW_BITS:] if self.whole else 0)),
             room.eq(Cat(order.i.ready for order in orders).all()),
             getattr(master, f"{channel}ready").eq(ready & room),
             taken.eq(getattr(master, f"{channel}valid") & ready & room),
@@ -80,7 +76,7 @@ class Dealt(wiring.Component):
         for k, bus in enumerate(self.buses):
             offers = getattr(master, f"{channel}valid") & room & (number == k)
             m.d.comb += getattr(bus, f"{channel}valid").eq(offers)
-            local = Cat(address[:_CHUNK], address[_CHUNK + self.bits :])
+            local = Cat(address[:CHUNK_BITS], address[CHUNK_BITS + self.bits :])
             m.d.comb += getattr(bus, f"{channel}addr").eq(address if self.whole else local)
             for name in ("id", "len", "size", "burst"):
                 m.d.comb += getattr(bus, channel + name).eq(getattr(master, channel + name))

@@ -8,13 +8,16 @@ from typing import Any
 
 from .timing import Ports, Reads, Writes
 
-__all__ = ["DealtPorts", "channel_of"]
+__all__ = ["CHUNK_BITS", "ROW_BITS", "DealtPorts", "channel_of"]
+
+#: bits of an address in a chunk, which no burst leaves, and the first that names rows of a DRAM
+CHUNK_BITS, ROW_BITS = 12, 17
 
 
 def channel_of(address: Any, channels: int) -> Any:
     """Return the channel, of a power of two of them, of an address: by its chunk of 4 KiB and by bits that name rows of a DRAM, so that each channel
     has banks of all kinds."""
-    return (address >> 12 ^ address >> 17) & channels - 1
+    return (address >> CHUNK_BITS ^ address >> ROW_BITS) & channels - 1
 
 
 class DealtPorts:

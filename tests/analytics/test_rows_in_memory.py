@@ -17,6 +17,7 @@ import pytest
 import penstock as ps
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
+from penstock.engines.analytics import sections
 from penstock.engines.analytics.measure import quicker
 from penstock.engines.base import Given
 from penstock.hdl.rows import lookup, mover
@@ -77,6 +78,8 @@ def test_channels(ports: int, channels: int, memory: str, tmp_path: Path) -> Non
     same = [of.run(table, backend="golden").codes for of in (one, design)]
     assert all(np.array_equal(same[0][name], codes) for name, codes in same[1].items())
     assert len(design.compiled.bus_ports) == 1 + channels
+    said = [sections._plan(of.compiled.plan) for of in (one, design)]
+    assert "interleaves" not in said[0] and f"over {channels} ports of a memory that" in said[1]
 
 
 def _moved(run: ps.Run) -> dict[str, int]:

@@ -106,7 +106,7 @@ PROOFS = [
         (
             Defect(
                 _NAME,
-                "local = Cat(address[:_CHUNK], address[_CHUNK + self.bits :])",
+                "local = Cat(address[:CHUNK_BITS], address[CHUNK_BITS + self.bits :])",
                 "local = address",
             ),
             Defect(
