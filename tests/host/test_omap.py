@@ -291,7 +291,7 @@ def test_changed_frames_are_seen_and_the_map_answers():
     box[1] = b"12345678"
     for name, problem, words in (
         ("response", MessageChanged, "the response to request 1 does not open"),
-        ("request", Refused, "request 1: it was changed on its way"),
+        ("request", Refused, "request 1: the server says: it was changed on its way"),
     ):
         setattr(host, name, _flip)
         with pytest.raises(problem, match=words):
