@@ -1,9 +1,10 @@
 """A first simulation, split by step: the processor's seconds of Verilator, of g++ and of Penstock itself, with an empty cache. What g++ makes of Verilator's
 own files is kept for all designs, and stands apart.
 
-    python benchmarks/first_run.py [CHECKOUT ...]      # minutes
+    python benchmarks/first_run.py [COMMIT ...]      # minutes
 
-A checkout of an earlier commit runs beside, in the same run. benchmarks/history/first_run.md has the figures.
+An earlier commit runs beside, in the same run. Each is installed, from what git has of it, in an environment of its own, with the packages that it asks for
+(PyPI). benchmarks/history/commands.md has figures.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from common import EXAMPLES, machine, markdown
+from common import EXAMPLES, ROOT, machine, markdown
 
 TABLE = EXAMPLES / "data" / "cancer"
 CASES = {
@@ -47,30 +48,26 @@ own = os.times()
 print("\\n" + json.dumps(took | {"penstock": own.user + own.system}))
 """
 _STEPS = ("verilator_bin", "g++", "g++ once", "penstock")
-_PACKAGES = ("boards", "dsl", "hdl", "host", "models", "sim")
 
 
-def package(checkout: Path, folder: Path) -> Path:
-    """Make a folder in which a checkout's package is found."""
-    made = folder / "penstock"
-    made.mkdir()
-    for path in (checkout / "src" / "penstock").iterdir():
-        (made / path.name).symlink_to(path)
-    for name in _PACKAGES:
-        (made / name).symlink_to(checkout / name)
-    return folder
+def installed(commit: str, folder: Path) -> Path:
+    """Install a commit in a folder; return the Python of it."""
+    (source := folder / "source").mkdir(parents=True)
+    packed = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(["tar", "-x"], cwd=source, input=packed.stdout, check=True)
+    subprocess.run([sys.executable, "-m", "venv", folder / "env"], check=True)
+    python = folder / "env" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", source], check=True)
+    return python
 
 
-def split(checkout: Path, words: list[str]) -> dict[str, float]:
+def split(python: Path, words: list[str]) -> dict[str, float]:
     """Return the seconds of each program."""
+    command = [str(python), "-P", "-W", "ignore", "-c", _CHILD, "simulate", *words]
     with tempfile.TemporaryDirectory() as folder:
-        (place := Path(folder) / "path").mkdir()
-        variables = {"PYTHONPATH": str(package(checkout, place)), "PENSTOCK_CACHE": folder}
-        example = str(EXAMPLES / words[0])
-        command = [sys.executable, "-P", "-W", "ignore", "-c", _CHILD, "simulate", example]
         done = subprocess.run(
-            [*command, *words[1:], "--target", "small"],
-            env=os.environ | variables,
+            [*command, "--target", "small"],
+            env=os.environ | {"PENSTOCK_CACHE": folder},
             cwd=folder,
             capture_output=True,
             text=True,
@@ -81,31 +78,26 @@ def split(checkout: Path, words: list[str]) -> dict[str, float]:
     return took
 
 
-def main(checkouts: list[str]) -> None:
-    places = [Path(__file__).resolve().parents[1], *(Path(name).resolve() for name in checkouts)]
+def main(commits: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        show({name: installed(name, Path(folder) / str(k)) for k, name in enumerate(commits)})
+
+
+def show(pythons: dict[str, Path]) -> None:
     rows = []
     for name, words in CASES.items():
         tools = []
-        for place in places:
-            took = split(place, words)
+        for commit, python in pythons.items():
+            took = split(python, [str(EXAMPLES / words[0]), *words[1:]])
             steps = [took.pop(step, 0.0) for step in _STEPS]
-            tools.append(sum(steps[:3]))
-            ratio = f"{tools[0] / tools[-1]:.2f}" if len(tools) > 1 else ""
-            rows.append(
-                (name, place.name, *(f"{s:.1f}" for s in (*steps, sum(took.values()))), ratio)
-            )
-    header = (
-        "example",
-        "checkout",
-        "Verilator",
-        "g++",
-        "g++, once",
-        "Penstock",
-        "other programs",
-        "tools, first ÷ this",
-    )
-    print(f"{machine()}\n\n{markdown(header, rows)}")
+            tools.append((sum(steps[:2]), sum(steps[:3])))
+            alone, whole = (f"{x / y:.2f}" for x, y in zip(tools[0], tools[-1], strict=True))
+            seconds = (f"{s:.1f}" for s in (*steps, sum(took.values())))
+            rows.append((name, commit, *seconds, alone, whole))
+    header = ("example", "commit", "Verilator", "g++", "g++, once", "Penstock", "other programs")
+    ratios = ("Verilator and g++, first ÷ this", "with once")
+    print(f"{machine()}\n\n{markdown((*header, *ratios), rows)}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(["HEAD", *sys.argv[1:]])

@@ -233,18 +233,18 @@ class Reader(wiring.Component):
                 self.o.p.size.eq(size),
                 self.i.ready.eq(~held | (self.o.ready & ~last)),
             ]
+            cut = self.i.p.last & (left > self.i.p.size + 1)
             m.d.sync += held.eq(self.take | (held & ~self.o.ready))
             with m.If(self.take):
                 m.d.sync += [
                     kept.eq(self.i.p.data),
                     last.eq((left <= WORD) | self.i.p.last),
-                    size.eq(Mux(left <= WORD, left - 1, self.i.p.size)),
-                    self.cut.eq(self.i.p.last & (left > self.i.p.size + 1)),
+                    size.eq(Mux(cut | (left > WORD), self.i.p.size, left - 1)),
+                    self.cut.eq(cut),
                     self.over.eq(self.i.p.last),
                     left.eq(left - WORD),
                 ]
             with m.If(held & last & self.o.ready):
-                m.d.sync += last.eq(0)
                 m.next = "TAIL"
                 with m.If(self.over):
                     m.d.sync += self.at.eq(0)

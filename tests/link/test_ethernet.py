@@ -96,6 +96,25 @@ def test_packets_that_are_cut_or_carry_nothing() -> None:
     assert play(bursts, rest=400)[1] == given
 
 
+def test_an_echo_that_is_cut_short_takes_the_bytes_that_there_are() -> None:
+    """IP says up to a word more than the frame has: nothing answers it, and what waits behind it begins when golden says."""
+    bursts, answers, at = [], [], 5
+    for k in range(8):
+        size = 60 + k % 4
+        ask = packet(1, b"\x08\0\0\0" + bytes(size - 38), h3=size - 14 + 1 + k % 3)
+        bursts.append(Burst(at, on_wire(bytes(ask))))
+        answers.append((at + len(bursts[-1].data) + 20, Given(HOST, b"x")))
+        at += 400
+    golden = Clocked(STATION, list(answers))
+    for came in taken(bursts):
+        golden.receive(came)
+    golden.finish()
+    assert [whole for _, whole in golden.sent] == [
+        on_wire(STATION.datagram(one)) for _, one in answers
+    ]
+    assert play(bursts, answers, rest=600)[0] == golden.sent
+
+
 def test_what_there_is_no_room_for() -> None:
     """Echoes as fast as the line has them: their answers leave as fast, but headers take time beside."""
     rng, bursts, at = np.random.default_rng(1), [], 5
