@@ -30,6 +30,7 @@ CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ulx3s-85f-sdram", FIXED),
     ("orangecrab-r0.2", FIXED),
     ("colorlight-i5", FIXED),
+    ("colorlight-i5", (*FIXED, "--link", "udp", "--ip-address", "192.168.1.50")),
     ("colorlight-i5-sdram", FIXED),
     ("ecp5-evn", FIXED),
     ("ecpix5-85f", FLOAT),
