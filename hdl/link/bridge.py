@@ -1,12 +1,13 @@
 """From requests to the buses, and back to responses. Twin of `models.link.device`."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.link.device import Identity
 from ...models.link.frames import HEADER, NACK, RESPONSE, Space, Status
 from ..memory.axi import AXI4, AXI4Lite
+from .datagrams import BYTES
 
 __all__ = ["Bridge"]
 
@@ -32,7 +33,7 @@ class Bridge(wiring.Component):
         Requests as `Deframer` gives them.
     dropped : In(1)
         From `Deframer`: answered by a nack when the request under way is.
-    o : Out(stream.Signature({data: 8, last: 1}))
+    o : Out(stream.Signature(BYTES))
         Bodies of responses, without CRC.
     axil : Out(AXI4Lite)
     bus : Out(AXI4)
@@ -46,7 +47,7 @@ class Bridge(wiring.Component):
             {
                 "i": In(stream.Signature(8)),
                 "dropped": In(1),
-                "o": Out(stream.Signature(data.StructLayout({"data": 8, "last": 1}))),
+                "o": Out(stream.Signature(BYTES)),
                 "axil": Out(registers),
                 "bus": Out(memory),
             }
@@ -217,18 +218,12 @@ class Bridge(wiring.Component):
 
     def _send_header(self, m):
         """An answer's header."""
-        with m.State("SEQUENCE"):
-            m.d.comb += [self.o.valid.eq(1), self.o.p.data.eq(self.sequence)]
-            with m.If(self.o.ready):
-                m.next = "KIND"
-        with m.State("KIND"):
-            m.d.comb += [self.o.valid.eq(1), self.o.p.data.eq(self.kind | RESPONSE)]
-            with m.If(self.o.ready):
-                m.next = "LENGTH"
-        with m.State("LENGTH"):
-            m.d.comb += [self.o.valid.eq(1), self.o.p.data.eq(self.left)]
-            with m.If(self.o.ready):
-                m.next = "READ"
+        parts = {"SEQUENCE": self.sequence, "KIND": self.kind | RESPONSE, "LENGTH": self.left}
+        for (name, part), then in zip(parts.items(), ("KIND", "LENGTH", "READ"), strict=True):
+            with m.State(name):
+                m.d.comb += [self.o.valid.eq(1), self.o.p.data.eq(part)]
+                with m.If(self.o.ready):
+                    m.next = then
 
     def _read(self, m):
         """A read's bytes, and the answer's end."""
@@ -278,25 +273,19 @@ class Bridge(wiring.Component):
 
     def _ask(self, m, channel):
         """Offer on one channel of the bus that the space means; return whether it is taken."""
-        axil, bus = self.axil, self.bus
-        m.d.comb += [
-            getattr(axil, f"{channel}valid").eq(self.in_registers),
-            getattr(bus, f"{channel}valid").eq(self.in_memory),
-        ]
-        return Mux(
-            self.in_registers, getattr(axil, f"{channel}ready"), getattr(bus, f"{channel}ready")
-        )
+        self._tell(m, f"{channel}valid", 1)
+        return self._hear(f"{channel}ready")
 
     def _answer(self, m, channel, taken):
         """Return whether the answer on a channel is there, and the response; it is taken when `taken`."""
-        axil, bus = self.axil, self.bus
-        m.d.comb += [
-            getattr(axil, f"{channel}ready").eq(self.in_registers & taken),
-            getattr(bus, f"{channel}ready").eq(self.in_memory & taken),
-        ]
-        valid = Mux(
-            self.in_registers, getattr(axil, f"{channel}valid"), getattr(bus, f"{channel}valid")
-        )
-        return valid, Mux(
-            self.in_registers, getattr(axil, f"{channel}resp"), getattr(bus, f"{channel}resp")
-        )
+        self._tell(m, f"{channel}ready", taken)
+        return self._hear(f"{channel}valid"), self._hear(f"{channel}resp")
+
+    def _tell(self, m, name, value):
+        """Drive a signal of the bus that the space means."""
+        for bus, meant in ((self.axil, self.in_registers), (self.bus, self.in_memory)):
+            m.d.comb += getattr(bus, name).eq(meant & value)
+
+    def _hear(self, name):
+        """Return a signal of that bus."""
+        return Mux(self.in_registers, getattr(self.axil, name), getattr(self.bus, name))

@@ -16,6 +16,7 @@ __all__ = [
     "DatagramReceiver",
     "DatagramSender",
     "crc_after",
+    "offer",
 ]
 
 #: bytes of which one is the last of its datagram
@@ -37,6 +38,15 @@ def crc_after(crc, came):
         columns.append(state)
     rows = ([mixed[b] for b, column in enumerate(columns) if column >> k & 1] for k in range(32))
     return Cat(Cat(row, crc[k + len(came) : k + len(came) + 1]).xor() for k, row in enumerate(rows))
+
+
+def offer(m, read, o, end):
+    """Offer what a ring holds before `end`, one a cycle, but for what it is; return the place that is read, and the one read next."""
+    get = Signal.like(end)
+    ahead = Signal.like(end)
+    m.d.comb += [ahead.eq(get + (o.valid & o.ready)), read.addr.eq(ahead), read.en.eq(1)]
+    m.d.sync += [get.eq(ahead), o.valid.eq(ahead != end)]
+    return get, ahead
 
 
 class DatagramReceiver(wiring.Component):
@@ -71,12 +81,9 @@ class DatagramReceiver(wiring.Component):
         m.submodules.ring = ring = memory.Memory(shape=8 * WORD, depth=words, init=[], attrs=APART)
         write, read = ring.write_port(), ring.read_port()
         put, kept = Signal(range(words)), Signal(range(words))
-        get, ahead = Signal(range(words)), Signal(range(words))
         bad, full = Signal(), Signal()
+        get, _ = offer(m, read, self.o, kept)
         m.d.comb += [
-            ahead.eq(get + (self.o.valid & self.o.ready)),
-            read.addr.eq(ahead),
-            read.en.eq(1),
             self.o.payload.eq(read.data),
             # one place stays free, to tell full from empty
             full.eq((put + 1)[: len(get)] == get),
@@ -84,8 +91,6 @@ class DatagramReceiver(wiring.Component):
             write.data.eq(self.i.p.data),
             write.en.eq(self.i.valid & self.i.ready & ~full & ~bad),
         ]
-        m.d.sync += [get.eq(ahead), self.o.valid.eq(ahead != kept)]
-
         sound = self._look(m, bad)
         with m.If(self.ended):
             m.d.sync += [bad.eq(0), put.eq(kept)]

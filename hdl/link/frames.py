@@ -1,7 +1,7 @@
 """Framing: bytes of the wire to requests, responses to bytes of the wire. Twin of `models.link.frames`."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.link.frames import (
@@ -16,6 +16,7 @@ from ...models.link.frames import (
     RING,
 )
 from ..apart import APART
+from .datagrams import BYTES, offer
 
 __all__ = ["Deframer", "Framer"]
 
@@ -51,16 +52,8 @@ class Deframer(wiring.Component):
         self.write, read = ring.write_port(), ring.read_port()
         self.put = Signal(range(RING))
         self.kept = Signal(range(RING))  # behind the last whole request
-        self.get = Signal(range(RING))
-        ahead = Signal(range(RING))
-        m.d.comb += [
-            ahead.eq(self.get + (self.o.valid & self.o.ready)),
-            read.addr.eq(ahead),
-            read.en.eq(1),
-            self.o.payload.eq(read.data),
-        ]
-        m.d.sync += [self.get.eq(ahead), self.o.valid.eq(ahead != self.kept)]
-
+        self.get, _ = offer(m, read, self.o, self.kept)
+        m.d.comb += self.o.payload.eq(read.data)
         self._crc(m)
         self._bytes(m)
         return m
@@ -149,17 +142,12 @@ class Framer(wiring.Component):
 
     Members
     -------
-    i : In(stream.Signature({data: 8, last: 1}))
+    i : In(stream.Signature(BYTES))
     o : Out(stream.Signature(8))
     """
 
     def __init__(self):
-        super().__init__(
-            {
-                "i": In(stream.Signature(data.StructLayout({"data": 8, "last": 1}))),
-                "o": Out(stream.Signature(8)),
-            }
-        )
+        super().__init__({"i": In(stream.Signature(BYTES)), "o": Out(stream.Signature(8))})
 
     def elaborate(self, platform):
         m = Module()

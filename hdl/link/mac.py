@@ -20,7 +20,7 @@ from ...models.link.ethernet import (
     START,
 )
 from ...models.link.frames import CRC_RESIDUE
-from .datagrams import WORD, WORDS, crc_after
+from .datagrams import WORD, WORDS, crc_after, offer
 
 __all__ = ["SIZE", "FrameReceiver", "FrameSender"]
 
@@ -123,23 +123,19 @@ class FrameReceiver(wiring.Component):
 
     def _give(self, m):
         told, before, begins = Signal(), Signal(), Signal(init=1)
-        get, ahead, limit = (Signal.like(self.kept) for _ in range(3))
+        limit = Signal.like(self.kept)
+        _, ahead = offer(m, self.read, self.o, limit)
         m.submodules.told = FFSynchronizer(self.told, told)
         lanes = [self.read.data.word_select(k, _BYTE) for k in range(WORD)]
         ends = [lane[8] & (~begins if k < SHIFT else 1) for k, lane in enumerate(lanes)]
         m.d.comb += [
-            ahead.eq(get + (self.o.valid & self.o.ready)),
-            self.read.addr.eq(ahead),
-            self.read.en.eq(1),
             self.o.p.data.eq(Cat(lane[:8] for lane in lanes)),
             self.o.p.last.eq(Cat(ends).any()),
             self.o.p.size.eq(Mux(ends[0], 0, Mux(ends[1], 1, Mux(ends[2], 2, 3)))),
         ]
         m.d.sync += [
             before.eq(told),
-            get.eq(ahead),
             self.grey.eq(ahead ^ (ahead >> 1)),
-            self.o.valid.eq(ahead != limit),
         ]
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += begins.eq(self.o.p.last)

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.link.frames import HEADER, Space, Status
 from ...models.link.pushes import PIECE, WINDOW
+from ..stream.passing import passed_on
 from .datagrams import BYTES
 
 __all__ = ["PUSHING", "Pusher"]
@@ -98,14 +99,7 @@ class Pusher(wiring.Component):
     def _rest(self, m, known):
         of, stream = self.of, self.stream
         with m.State("REST"):
-            m.d.comb += [
-                self.o.payload.eq(self.asks.payload),
-                self.o.valid.eq(self.asks.valid),
-                self.asks.ready.eq(self.o.ready),
-                self.told.payload.eq(self.i.payload),
-                self.told.valid.eq(self.i.valid),
-                self.i.ready.eq(self.told.ready),
-            ]
+            m.d.comb += [passed_on(self.asks, self.o), passed_on(self.i, self.told)]
             m.d.sync += [of.goes.eq(0), of.status.eq(0), self.looked.eq(0)]
             with m.If((of.begin | of.take) & ~known):
                 m.d.sync += of.status.eq(Status.DECERR)

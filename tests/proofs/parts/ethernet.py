@@ -136,7 +136,7 @@ PROOFS = [
         "hdl.link.FrameReceiver",
         "offers nothing before a frame has begun, and what it offers stays; a ring of 16, one clock",
         receiver,
-        Defect(_M, "self.o.valid.eq(ahead != limit)", "self.o.valid.eq(ahead == limit)"),
+        Defect("hdl.link.datagrams", "o.valid.eq(ahead != end)", "o.valid.eq(ahead == end)"),
         method="bounded",
         depth=24,
         search=24,
