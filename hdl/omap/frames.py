@@ -20,10 +20,10 @@ def found_layout(config):
     return data.StructLayout({"late": 1, "item": (items - 1).bit_length()})
 
 
-def frame_address(config, frame):
-    """Where a frame lies in HBM."""
+def frame_address(config, frame, side):
+    """Where a frame lies in HBM, which has a copy for each side."""
     shift = (config.frame_bytes - 1).bit_length()
-    return (config.frames_at + (frame << shift))[:40]
+    return ((0 if side else config.frames_at) + (frame << shift))[:40]
 
 
 class _Recent(wiring.Component):
@@ -184,7 +184,7 @@ class Frames(wiring.Component):
         m.d.comb += [
             self.frame[side].eq(wanted),
             reads.i.valid.eq(valid),
-            reads.i.p.address.eq(frame_address(config, self.frame[side])),
+            reads.i.p.address.eq(frame_address(config, self.frame[side], side)),
             reads.i.p.beats.eq(config.frame_beats),
             reader.o.ready.eq(1),
             deadline.begun.eq(begin),

@@ -134,8 +134,8 @@ class MachineDevice(Closing):
         for name, size in sizes.items():
             self._places[name], at = at, at + round_up(size)
         machine.reserve(0, at)
-        for channel in range(config.dealt):
-            machine.reserve(0, config.channel_bytes, space=1 + channel)
+        for space, size in enumerate(config.channels, 1):
+            machine.reserve(0, size, space=space)
         self.cycles = 0
 
     def carry(self, frames: Sequence[bytes], opening: bytes = b"") -> list[bytes]:

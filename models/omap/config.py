@@ -318,13 +318,19 @@ class OmapConfig:
         return self.records_at + _up(self.bins * self.record_bytes, 4096)
 
     @property
-    def hbm_bytes(self) -> int:
-        return self.frames_at + _up(self.frames * self.frame_bytes, 4096)
+    def copy_bytes(self) -> int:
+        """All frames, which lie in HBM twice: in spaces of their own, from address 0, for the second side."""
+        return _up(self.frames * self.frame_bytes, 4096)
 
     @property
-    def channel_bytes(self) -> int:
-        """Bytes of HBM of a channel."""
-        return -(-self.hbm_bytes // (CHUNK * self.dealt)) * CHUNK
+    def hbm_bytes(self) -> int:
+        return self.frames_at + 2 * self.copy_bytes
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        """Bytes of HBM by address space, from 1 on: channels of everything, then those of the second side's frames."""
+        whole = (self.frames_at + self.copy_bytes, self.copy_bytes)
+        return tuple(-(-size // (CHUNK * self.dealt)) * CHUNK for size in whole for _ in range(self.dealt))
 
     @property
     def zeros(self) -> tuple[tuple[int, int], ...]:

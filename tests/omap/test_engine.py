@@ -63,9 +63,10 @@ def test_the_first_start_clears_hbm(small, memory):
     made = requests(shape, 60, seed=8)
     steps = list(Map(shape, KEYS).run(made))
     host = FixedLatency(30, 32)
-    rubbish = np.random.default_rng(5).integers(0, 256, shape.hbm_bytes, dtype=np.uint8)
+    draw = np.random.default_rng(5)
     with Board(shape, library, host, memory, cleared=False) as board:
-        board.machine.write(0, rubbish, space=1)
+        for space, size in enumerate(shape.channels, 1):
+            board.machine.write(0, draw.integers(0, 256, size, dtype=np.uint8), space=space)
         first = board.run(made[:1])
         words = sum(size for _, size in shape.zeros) // shape.bus_bytes
         assert first.error is None and first.counters["scanned"] == words

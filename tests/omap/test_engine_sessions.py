@@ -62,7 +62,7 @@ class _Device:
             f"m{k}": _HBM if space else _HOST for k, space in enumerate(ports(_SHAPE).values())
         }
         self.rig = Rig(
-            _SHAPE, library, timings, _SHAPE.host_bytes, _SHAPE.hbm_bytes, vault_values(0)
+            _SHAPE, library, timings, _SHAPE.host_bytes, _SHAPE.channels, vault_values(0)
         )
         self.rig.machine.trace(0)
         self.shaken = False

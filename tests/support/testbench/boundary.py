@@ -332,18 +332,18 @@ class Rig:
         library: Library,
         memories: Any,
         at: int = 0,
-        hbm: int = 0,
+        hbm: Sequence[int] = (),
         vault: dict[str, int] | None = None,
         state: bool = False,
     ) -> None:
-        """`at`: where frames lie, behind pages; `hbm`: bytes of HBM; `state`: the map has a log."""
+        """`at`: where frames lie, behind pages; `hbm`: bytes of its spaces; `state`: the map has a log."""
         self.config, self.frames = config, Frames.of(config)
         if not isinstance(memories, dict):
             memories = {"m0": memories}
         self.machine = NativeMachine(library, memories, vault=vault)
         self.machine.reserve(0, at + (1 << 20), space=0)
-        if hbm:
-            self.machine.reserve(0, hbm, space=1)
+        for space, size in enumerate(hbm, 1):
+            self.machine.reserve(0, size, space=space)
         places = {"requests": 0, "responses": 1 << 18, "opening": 1 << 19, "welcome": 3 << 18}
         places |= {"log": 5 << 17, "snapshot": 7 << 17} if state else {}
         self.places = {name: at + place for name, place in places.items()}

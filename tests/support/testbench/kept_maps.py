@@ -128,7 +128,7 @@ class Both:
             f"m{k}": hbm if space else _HOST for k, space in enumerate(ports(shape, True).values())
         }
         self.rig = Rig(
-            shape, library, timings, shape.host_bytes, shape.hbm_bytes, vault, state=True
+            shape, library, timings, shape.host_bytes, shape.channels, vault, state=True
         )
         self.clients = []
         for slot, role, given in _SESSIONS if preset else ():

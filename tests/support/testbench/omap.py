@@ -191,8 +191,8 @@ class Board:
         )
         self._most = _round(most * self.frames.size)
         self.machine.reserve(0, config.host_bytes + 2 * self._most, space=0)
-        for channel in range(config.dealt):
-            self.machine.reserve(0, config.channel_bytes, space=1 + channel)
+        for space, size in enumerate(config.channels, 1):
+            self.machine.reserve(0, size, space=space)
         self.machine.trace(0)
         self.number = 0
         if cleared:

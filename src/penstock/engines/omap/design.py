@@ -283,8 +283,8 @@ class Mapped(Workload):
         places = self._places
         machine.reserve(0, places.pop("end"))
         plan = self.design.plan
-        for channel in range(plan.dealt):
-            machine.reserve(0, plan.channel_bytes, space=1 + channel)
+        for space, size in enumerate(plan.channels, 1):
+            machine.reserve(0, size, space=space)
         fixed = {**places, "count": 0, "interval": self.interval}
         session = self._opened(machine, fixed)
         if isinstance(session, HardwareError):
