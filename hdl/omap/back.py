@@ -136,12 +136,13 @@ class Back(wiring.Component):
         ]
         for name in ("key", "status", "put", "hit", "keep", "frame"):
             m.d.comb += getattr(merge.p, name).eq(getattr(op, name))
-        fetched = (fetch.p.frames0, fetch.p.frames1)
+        fetched, counts = (fetch.p.frames0, fetch.p.frames1), (fetch.p.count0, fetch.p.count1)
         for k, side in enumerate((op.side0, op.side1)):
             own = op.own & (op.side0.host if k else ~op.side0.host)
-            frames = [Mux(side.waiting > n, side.frames[n], 0) for n in range(config.slots)]
-            frames[0] = Mux(own, op.own_frame, frames[0])
-            m.d.comb += [fetched[k][n].eq(frame) for n, frame in enumerate(frames)]
+            m.d.comb += [fetched[k][n].eq(side.frames[n]) for n in range(config.slots)]
+            with m.If(own):
+                m.d.comb += fetched[k][0].eq(op.own_frame)
+            m.d.comb += counts[k].eq(Mux(side.host, side.waiting, own))
             m.d.comb += merge.p.sides[k].own.eq(own)
             for name in ("host", "page", "counter", "items", "waiting"):
                 m.d.comb += getattr(merge.p.sides[k], name).eq(getattr(side, name))

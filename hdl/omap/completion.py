@@ -158,7 +158,7 @@ class Completion(wiring.Component):
         wiring.connect(m, writer.bus, wiring.flipped(bus))
         m.d.comb += [
             writes.i.valid.eq(self.sealed & op.keep),
-            writes.i.p.address.eq(frame_address(config, op.frame, side)),
+            writes.i.p.address.eq(frame_address(config, op.frame)),
             writes.i.p.beats.eq(config.frame_beats),
             stored.begun.eq(self.sealed),
             # an operation that keeps nothing has its time too

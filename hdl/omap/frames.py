@@ -20,10 +20,10 @@ def found_layout(config):
     return data.StructLayout({"late": 1, "item": (items - 1).bit_length()})
 
 
-def frame_address(config, frame, side):
-    """Where a frame lies in HBM, which has a copy for each side."""
+def frame_address(config, frame):
+    """Where a frame lies in HBM, in each side's copy."""
     shift = (config.frame_bytes - 1).bit_length()
-    return ((0 if side else config.frames_at) + (frame << shift))[:40]
+    return (frame << shift)[:40]
 
 
 class _Recent(wiring.Component):
@@ -84,7 +84,8 @@ class _Recent(wiring.Component):
 
 class Frames(wiring.Component):
     """Fetches the frames of operations as they come, a side on each port, into RAM with room for
-    all operations in flight: `models.omap.back.BackSchedule`.
+    all operations in flight: `models.omap.back.BackSchedule`. Only those that hold items are read; how many
+    these are changes no cycle that anyone sees.
 
     Members
     -------
@@ -134,6 +135,7 @@ class Frames(wiring.Component):
         # the operation stays at the queue's head for its interval
         step = Signal(range(schedule.fetch))
         number = Signal(range(schedule.items))
+        self.counts = (op.count0, op.count1)
         self.frame = [Signal(config.frame_bits, name=f"frame{side}") for side in range(2)]
         begin, end = Signal(), Signal()
         m.d.comb += [
@@ -155,11 +157,11 @@ class Frames(wiring.Component):
             with m.If(end):
                 m.d.sync += number.eq(number + 1)
         valid = queue.o.valid & (step < slots)
-        sides = [
-            self._fetch(m, side, Array(frames)[step], valid, begin, bus)
-            for side, (frames, bus) in enumerate(((op.frames0, self.bus0), (op.frames1, self.bus1)))
-        ]
-        for side in range(2):
+        buses = (op.frames0, self.bus0), (op.frames1, self.bus1)
+        sides = []
+        for side, (frames, bus) in enumerate(buses):
+            m.d.comb += self.frame[side].eq(Array(frames)[step])
+            sides.append(self._fetch(m, side, queue.o.valid, step, begin, bus))
             self._look_up(m, side, self.frame[side], valid, number, step)
         deadlines, readers = zip(*sides, strict=True)
         m.d.comb += [
@@ -170,25 +172,28 @@ class Frames(wiring.Component):
         ]
         return m
 
-    def _fetch(self, m, side, wanted, valid, begin, bus):
-        """A side's reader; returns its deadline and the reader."""
+    def _fetch(self, m, side, valid, step, begin, bus):
+        """A side's reader; returns its deadline and the reader. `valid`, `step`: an operation is asked for, in this
+        cycle of it."""
         config, schedule = self.config, BackSchedule.of(self.config)
+        count = self.counts[side]
         depth = schedule.due // schedule.fetch + 2
         m.submodules[f"reader{side}"] = reader = BurstReader(
             bus_bytes=config.bus_bytes, commands=config.slots * depth
         )
         m.submodules[f"reads{side}"] = reads = Queue(reader.i.p.shape(), 2 * config.slots)
+        m.submodules[f"asked{side}"] = asked = Queue(config.slots.bit_length(), depth)
         m.submodules[f"deadline{side}"] = deadline = Deadline(schedule.due, depth)
         wiring.connect(m, reads.o, reader.i)
         wiring.connect(m, reader.bus, wiring.flipped(bus))
         m.d.comb += [
-            self.frame[side].eq(wanted),
-            reads.i.valid.eq(valid),
-            reads.i.p.address.eq(frame_address(config, self.frame[side], side)),
+            asked.i.valid.eq(begin),
+            asked.i.payload.eq(count),
+            reads.i.valid.eq(valid & (step < count)),
+            reads.i.p.address.eq(frame_address(config, self.frame[side])),
             reads.i.p.beats.eq(config.frame_beats),
-            reader.o.ready.eq(1),
             deadline.begun.eq(begin),
-            deadline.met.eq(self._store(m, side, reader.o)),
+            deadline.met.eq(self._store(m, side, reader.o, asked.o)),
         ]
         return deadline, reader
 
@@ -216,8 +221,9 @@ class Frames(wiring.Component):
             self.found[side].eq(read.data),
         ]
 
-    def _store(self, m, side, beats):
-        """Bus words into RAM; returns whether the last one of an operation is here."""
+    def _store(self, m, side, beats, asked):
+        """Bus words into RAM; returns whether the last one of an operation is here. `asked`: how many frames each
+        operation asked for."""
         config = self.config
         words = config.slots * config.frame_beats
         stride = 1 << (max(words, 2) - 1).bit_length()
@@ -226,17 +232,24 @@ class Frames(wiring.Component):
         )
         write, read = store.write_port(), store.read_port()
         operation, beat = Signal(range(config.window)), Signal(range(stride))
-        whole = Signal(name=f"whole{side}")
+        whole, some = Signal(name=f"whole{side}"), Signal(name=f"some{side}")
+        last = asked.payload * config.frame_beats - 1
         m.d.comb += [
-            whole.eq(beats.valid & (beat == words - 1)),
-            write.en.eq(beats.valid),
+            some.eq(asked.valid & (asked.payload != 0)),
+            # an operation that asked for none is passed in a cycle of its own
+            whole.eq(
+                asked.valid & Mux(some, beats.valid & (beat == last), 1),
+            ),
+            asked.ready.eq(whole),
+            beats.ready.eq(some),
+            write.en.eq(beats.valid & some),
             write.addr.eq(Cat(beat, operation)),
             write.data.eq(beats.p.data),
             read.addr.eq(Cat(self.word[side], self.operation)),
             self.data[side].eq(read.data),
         ]
-        with m.If(beats.valid):
-            m.d.sync += beat.eq(Mux(whole, 0, beat + 1))
-            with m.If(whole):
-                m.d.sync += operation.eq(operation + 1)
+        with m.If(whole):
+            m.d.sync += [beat.eq(0), operation.eq(operation + 1)]
+        with m.Elif(write.en):
+            m.d.sync += beat.eq(beat + 1)
         return whole

@@ -125,12 +125,11 @@ def operation_layout(config):
 
 
 def fetch_layout(config):
-    """What is fetched for an operation: frames of both sides, and the frame of its own item, if the
-    item is kept."""
-    frames = data.ArrayLayout(config.frame_bits, config.slots)
-    return data.StructLayout(
-        {"frames0": frames, "frames1": frames, "keep": 1, "frame": config.frame_bits}
-    )
+    """What is fetched for an operation: frames of both sides and how many these are, and the frame of its
+    own item, if the item is kept."""
+    frames, count = data.ArrayLayout(config.frame_bits, config.slots), config.slots.bit_length()
+    sides = {"frames0": frames, "frames1": frames, "count0": count, "count1": count}
+    return data.StructLayout({**sides, "keep": 1, "frame": config.frame_bits})
 
 
 def merge_layout(config):

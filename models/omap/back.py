@@ -18,7 +18,7 @@ __all__ = ["BackSchedule"]
 class BackSchedule:
     """Cycles of the back.
 
-    `fetch`: from one operation's fetch to the next one's at least; a frame of each side is asked for
+    `fetch`: from one operation's fetch to the next one's at least; a frame of each side may be asked for
     in each of the first `slots` cycles. `due`: from a fetch to the cycle after which its frames are
     used.
 
@@ -50,10 +50,11 @@ class BackSchedule:
             config.page_rows, config.message_blocks, config.frame_beats * config.beat_cycles
         )
         sealed = merge + 3
-        stored = 8 + config.slot_blocks * config.beat_cycles + config.deadline
+        deadline = config.frame_deadline or config.deadline
+        stored = 8 + config.slot_blocks * config.beat_cycles + deadline
         return cls(
             fetch=words,
-            due=4 + config.deadline + words,
+            due=4 + deadline + words,
             merge=merge,
             ahead=min(config.page_rows // config.sealing_pace.block, config.chunk_blocks - 1),
             sealed=sealed,

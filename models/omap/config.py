@@ -71,6 +71,8 @@ class OmapConfig:
         Cores that draw pairs of bins.
     deadline
         Cycles after which every access to HBM is answered: its stated worst case.
+    frame_deadline
+        The same of frames; 0: they have the others'.
     beat_cycles
         Cycles that a port of HBM takes for a bus word, in the long run.
     bus_bytes
@@ -81,6 +83,8 @@ class OmapConfig:
         Blocks of a page that are merged a cycle: a power of two, no more than a word of HBM has.
     dealt
         Channels of each port to HBM, a power of two: chunks of 4 KiB lie in one after another.
+    frames_dealt
+        The same of the port to a side's frames.
     pace
         Cycles from one operation to the next one at least, which HBM asks for; 0: it asks for none.
     """
@@ -103,11 +107,13 @@ class OmapConfig:
     generators: int = 1
     rounds: int = 1
     deadline: int = 68
+    frame_deadline: int = 0
     beat_cycles: int = 1
     bus_bytes: int = 32
     host_bus_bytes: int = 32
     merge_blocks: int = 1
     dealt: int = 1
+    frames_dealt: int = 1
     pace: int = 0
 
     def __post_init__(self) -> None:
@@ -129,7 +135,9 @@ class OmapConfig:
             "generators": (1, 16),
             "deadline": (4, 4096),
             "beat_cycles": (1, 64),
+            "frame_deadline": (0, 4096),
             "dealt": (1, 8),
+            "frames_dealt": (1, 8),
             "pace": (0, 4096),
         }
         for name, (low, high) in ranges.items():
@@ -152,6 +160,7 @@ class OmapConfig:
             "responders",
             "request_openers",
             "dealt",
+            "frames_dealt",
         )
         for name in powers:
             if getattr(self, name) & (getattr(self, name) - 1):
@@ -314,28 +323,29 @@ class OmapConfig:
         return _up(self.buckets * self.bucket_bytes, 4096)
 
     @property
-    def frames_at(self) -> int:
+    def tables_bytes(self) -> int:
+        """Bytes of the position map and of records."""
         return self.records_at + _up(self.bins * self.record_bytes, 4096)
 
     @property
     def copy_bytes(self) -> int:
-        """All frames, which lie in HBM twice: in spaces of their own, from address 0, for the second side."""
+        """Bytes of all frames, which lie in HBM twice: each side has a copy, in spaces of its own."""
         return _up(self.frames * self.frame_bytes, 4096)
 
     @property
     def hbm_bytes(self) -> int:
-        return self.frames_at + 2 * self.copy_bytes
+        return self.tables_bytes + 2 * self.copy_bytes
 
     @property
     def channels(self) -> tuple[int, ...]:
-        """Bytes of HBM by address space, from 1 on: channels of everything, then those of the second side's frames."""
-        whole = (self.frames_at + self.copy_bytes, self.copy_bytes)
-        return tuple(-(-size // (CHUNK * self.dealt)) * CHUNK for size in whole for _ in range(self.dealt))
+        """Bytes of HBM by address space, from 1 on: channels of the position map and records, then of each side's frames."""
+        parts = ((self.tables_bytes, self.dealt), *[(self.copy_bytes, self.frames_dealt)] * 2)
+        return tuple(-(-size // (CHUNK * n)) * CHUNK for size, n in parts for _ in range(n))
 
     @property
     def zeros(self) -> tuple[tuple[int, int], ...]:
         """First byte and bytes of the regions that are zero at first, by the port that clears them."""
-        return (0, self.records_at), (self.records_at, self.frames_at - self.records_at)
+        return (0, self.records_at), (self.records_at, self.tables_bytes - self.records_at)
 
     # the host
 

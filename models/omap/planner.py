@@ -17,8 +17,7 @@ from .back import BackSchedule
 from .boundary import Frames
 from .config import BLOCK, KEYS, OmapConfig, power_of_two
 from .front_schedule import FrontSchedule
-from .hbm import Serve
-from .hbm import pace as pace_of
+from .hbm import Serve, settled
 from .pairs import expected_blocks
 from .resources import estimate
 from .session_stages import pace
@@ -86,6 +85,7 @@ class _Asked:
     widest: int
     bucket: int
     dealt: int
+    frames_dealt: int
 
 
 def _deadline(memory: Memory, bus_bytes: int) -> int:
@@ -162,6 +162,7 @@ def _config(
         bus_bytes=asked.bus_bytes,
         host_bus_bytes=min(asked.widest, _PORT),
         dealt=asked.dealt,
+        frames_dealt=asked.frames_dealt,
     )
     frames = min(frames_needed(*frame_statistics(config), _OPERATION), config.frames)
     return _chunked(replace(config, frames=max(frames, 4)))
@@ -238,6 +239,7 @@ def plan(
     widest: int = _PORT,
     bucket: int = _BUCKET,
     dealt: int = 1,
+    frames_dealt: int | None = None,
     serve: Serve | None = None,
 ) -> OmapConfig:
     """Return the map that moves the fewest host bytes an operation within the failure budget.
@@ -247,8 +249,8 @@ def plan(
     of `LOADS`, and with `hbm_bytes` of those between them too. `trip`: cycles of a page's way to the host and back,
     from which `window` follows if not given. `widest`: bytes of a word of the host's ports, at most; they have more
     than 32 only where pages hold up everything else. `bucket`: slots of a bucket, at most, where so few suffice.
-    `dealt`: channels over which each port is dealt. `serve`: what tells the cycles of DRAM, by which the pace of
-    operations is chosen (`models.omap.hbm`); without it, or for memory that is none, operations come as they may.
+    `dealt`: channels over which each port is dealt, `frames_dealt` those to frames, if others. `serve`: what tells the cycles of DRAM, by which pace and
+    deadlines are chosen (`models.omap.hbm`); without it, or for memory that is none, operations come as they may.
 
     Raises NoPlan where nothing fits, ValueError for values out of range.
     """
@@ -270,6 +272,7 @@ def plan(
         widest=widest,
         bucket=bucket,
         dealt=dealt,
+        frames_dealt=dealt if frames_dealt is None else frames_dealt,
     )
     best: OmapConfig | None = None
     for each in LOADS if load is None else (load,):
@@ -287,10 +290,10 @@ def _check(capacity: object) -> None:
 
 
 def _paced(config: OmapConfig, memory: Memory, serve: Serve | None) -> OmapConfig:
-    """Return the map with the pace that its memory asks for."""
+    """Return the map with the pace and the deadlines that its memory asks for."""
     if serve is None or not isinstance(memory, Dram):
         return config
-    return replace(config, pace=pace_of(config, memory, serve))
+    return settled(config, memory, serve)
 
 
 def _no_plan(capacity: int, hbm_bytes: int | None, chosen: bool) -> NoPlan:

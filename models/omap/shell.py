@@ -33,13 +33,15 @@ _VAULT = (
 
 def ports(config: OmapConfig, state: bool = False) -> dict[str, int]:
     """Return the memory ports in their order: what each carries, and the space that it reaches: 0 the host's, those
-    behind it the channels of HBM over which ports are dealt, at last those of the second side, which has its own copy
-    of all frames. `state`: of a map that keeps its state."""
-    dealt = range(config.dealt)
+    behind it the channels of HBM over which ports are dealt, of the position map and records and then of each side's
+    frames. `state`: of a map that keeps its state."""
+    many, few = config.dealt, config.frames_dealt
     hbm = {
-        f"{name}.{k}" if len(dealt) > 1 else name: 1 + k + len(dealt) * (name == _HBM[-1])
-        for name in _HBM
-        for k in dealt
+        f"{name}.{k}" if count > 1 else name: first + k
+        for name, first, count in zip(
+            _HBM, (1, 1, 1 + many, 1 + many + few), (many, many, few, few), strict=True
+        )
+        for k in range(count)
     }
     return dict.fromkeys(_HOST, 0) | hbm | dict.fromkeys(_STATE if state else (), 0)
 

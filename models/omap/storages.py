@@ -138,9 +138,10 @@ def _back(config: OmapConfig) -> Iterator[tuple[int, int, int]]:
     frame, frames = config.frame_bits, config.slots * config.frame_bits
     side = 66 + config.bin_bits + 2 * config.load_bits
     yield 1, 8 * config.key_bytes + 5 + frame + 2 * side, window
-    yield 1, 2 * frames + 1 + frame, window
+    yield 1, 2 * (frames + config.slots.bit_length()) + 1 + frame, window
     fetches = back.due // back.fetch + 2
     yield 2, _LENGTH, config.slots * fetches
+    yield 2, config.slots.bit_length(), fetches
     yield 2, _COMMAND, 2 * config.slots
     yield 2, back.due.bit_length() + 1, fetches
     stores = back.stored // back.merge + 2

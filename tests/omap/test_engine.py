@@ -193,6 +193,7 @@ def test_ports_that_are_dealt_over_channels(dealt):
     hbm = parse_memory(target_named("u55c").dram, target_named("u55c").clock_mhz)
     shape = config(
         dealt=dealt,
+        frames_dealt=dealt // 2,
         pace=40,
         deadline=plan(40, 8, memory=hbm).deadline,
         buckets=64,

@@ -10,7 +10,7 @@ import pytest
 from penstock.engines.omap.plans import _served
 from penstock.models.memory import parse_memory
 from penstock.models.omap.front_schedule import FrontSchedule
-from penstock.models.omap.hbm import LATE, late, pace, plainly, waits
+from penstock.models.omap.hbm import LATE, _ports, _waits, late, pace, plainly, waits
 from penstock.models.omap.planner import plan
 from penstock.sim.memory.dram import FastChannel
 from penstock.targets import target_named
@@ -19,8 +19,9 @@ _PART = target_named("u55c")
 _HBM = parse_memory(_PART.dram, _PART.clock_mhz)
 
 
-def _plan(dealt=4, bucket=8, **given):
-    return plan(1 << 20, 8, memory=_HBM, rounds=2, dealt=dealt, bucket=bucket, **given)
+def _plan(dealt=8, frames=4, bucket=8, **given):
+    channels = {"dealt": dealt, "frames_dealt": frames}
+    return plan(1 << 20, 8, memory=_HBM, rounds=2, bucket=bucket, **channels, **given)
 
 
 @pytest.mark.parametrize("port", ["buckets", "records", "frames"])
@@ -35,6 +36,7 @@ def test_waits_are_those_of_channels():
     config, count = replace(_plan(dealt=1), deadline=4000), 40
     found = waits(config, "records", _HBM, 4000, _served, count=8 * count)
     draw = np.random.RandomState(1)
+    draw.random_sample(count)  # how many reads each operation has, all of them here
     places = draw.randint(1 << 20, size=8 * count)
     channel, told = FastChannel(_HBM), []
     accesses = sorted(
@@ -48,22 +50,32 @@ def test_waits_are_those_of_channels():
     assert sorted(told) == sorted(found.tolist())
 
 
-def test_a_plan_of_a_million_items_answers_20_million_a_second():
+def test_a_plan_of_a_million_items_answers_25_million_a_second():
     config = _plan(serve=_served)
-    assert _PART.clock_mhz / FrontSchedule.of(config).interval >= 20
+    assert _PART.clock_mhz / FrontSchedule.of(config).interval >= 25
     assert late(config, _HBM, config.pace, _served) <= LATE
-    assert late(config, _HBM, config.pace - 3, _served) > LATE
-    assert (
-        max(
-            waits(config, p, _HBM, config.pace, _served).max()
-            for p in ("buckets", "records", "frames")
-        )
-        < config.deadline
+    for sooner in (
+        {"deadline": config.deadline - 8},
+        {"frame_deadline": config.frame_deadline - 8},
+    ):
+        assert late(replace(config, **sooner), _HBM, config.pace, _served) > LATE
+    deadlines = dict.fromkeys(("buckets", "records"), config.deadline)
+    for port, deadline in {**deadlines, "frames": config.frame_deadline}.items():
+        assert waits(config, port, _HBM, config.pace, _served).max() < deadline
+
+
+def test_items_are_written_as_soon_after_one_another_as_they_are_merged():
+    """Those of a whole window, whose pages came together: more wait than at the pace of the front."""
+    port = _ports(_plan(frames=1))["frames"]
+    assert port.merge == 7
+    together, apart = (
+        np.sort(_waits(one, _HBM, 30, _served, 1 << 16)) for one in (port, replace(port, merge=0))
     )
+    assert together[-100] > apart[-100]
 
 
 def test_one_channel_a_port_is_slower():
-    assert 6 < _PART.clock_mhz / pace(_plan(dealt=1), _HBM, _served) < 8
+    assert 6 < _PART.clock_mhz / pace(_plan(dealt=1, frames=1), _HBM, _served) < 8
 
 
 def test_a_deadline_that_nothing_keeps():

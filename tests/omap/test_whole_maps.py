@@ -104,7 +104,7 @@ def held(made: Declared, folder: Path) -> None:
     plan = design.plan
     assert (design.name, plan.value_bytes, plan.key) == (made.name, made.value_bytes, made.keys)
     # what lies in HBM begins at 4 KiB
-    assert not any(at % 4096 for at in (plan.records_at, plan.frames_at, plan.hbm_bytes))
+    assert not any(at % 4096 for at in (plan.records_at, plan.tables_bytes, plan.hbm_bytes))
     run = design.run(str(data), backend="golden")
     items: dict[int, bytes] = {}
     for number, (kind, key, value) in enumerate(made.operations):

@@ -127,9 +127,7 @@ class Both:
         timings = {
             f"m{k}": hbm if space else _HOST for k, space in enumerate(ports(shape, True).values())
         }
-        self.rig = Rig(
-            shape, library, timings, shape.host_bytes, shape.channels, vault, state=True
-        )
+        self.rig = Rig(shape, library, timings, shape.host_bytes, shape.channels, vault, state=True)
         self.clients = []
         for slot, role, given in _SESSIONS if preset else ():
             keys = of_power(given, entropy)

@@ -63,9 +63,9 @@ _PLAN = tuple(
         ),
         (
             "channels",
-            click.IntRange(1, 4),
+            click.IntRange(1, 8),
             "N",
-            "Channels of HBM that each of a map's ports has: 1, 2 or 4.  [default: planned]",
+            "Channels of HBM that each of a map's ports has: 1, 2, 4 or 8.  [default: planned]",
         ),
     )
 )

@@ -40,17 +40,19 @@ _SHARES, _LOADS = (0.02, 0.1, 0.2, 0.5, 0.8, 0.9), (None, 2.0, 4.0, 8.0)
 
 
 class _Channels(NamedTuple):
-    """Channels of a port: how many are joined to a word, over how many of these it is dealt; slots of a bucket, at most."""
+    """Channels of a port: how many are joined to a word, over how many of these it is dealt; slots of a bucket, at most;
+    over how many a side's frames are dealt, 0: as other ports."""
 
     joined: int = 1
     dealt: int = 1
     bucket: int = 16
+    frames: int = 0
 
 
 #: those that are tried, for memory that answers after a fixed latency and for DRAM, whose rows bind: small buckets
 #: take fewer words and more memory. All ports together have at most 29 of 32 channels, with messages.
 _FIXED = _Channels(), _Channels(2), _Channels(4)
-_DRAM = _Channels(), _Channels(dealt=2), _Channels(2, 2), _Channels(dealt=4), _Channels(1, 4, 8)
+_DRAM = _Channels(), _Channels(dealt=2), _Channels(2, 2), _Channels(dealt=4), _Channels(1, 8, 8, 4)
 
 
 def hbm_of(given: Given, part: Target) -> Memory:
@@ -119,6 +121,7 @@ def plans(
             memory=joined(timing, channels.joined),
             bus_bytes=channels.joined * max(part.bus_bytes, 16),
             dealt=channels.dealt,
+            frames_dealt=channels.frames or None,
             bucket=channels.bucket,
             serve=_served,
             hbm_bytes=given.option("hbm"),

@@ -59,7 +59,9 @@ def _map(design: MapDesign) -> Facts:
         (
             "engine",
             f"{design.text()}, {plural(plan.chunks, 'piece')} a page; "
-            f"HBM's deadline {plan.deadline} cycles",
+            f"HBM's deadline {plan.deadline} cycles"
+            + f", of frames {plan.frame_deadline}"
+            * (plan.frame_deadline > 0),
         ),
         ("target", target_text(design.target)),
     )
@@ -104,15 +106,13 @@ def _budget(design: MapDesign) -> Facts:
 
 
 def _beside(outcome: Outcome) -> list[Row]:
-    """What the rate under DRAM assumes, and what memory that is always ready would allow."""
-    rows, rate, design = [], ideal(outcome), outcome.design
+    """What memory that is always ready would allow."""
+    rate, design = ideal(outcome), outcome.design
     assert isinstance(design, MapDesign)
-    if design.plan.pace:
-        rows.append(Row("", "estimated: a copy of the frames for the second side is not built"))
-    if rate is not None:
-        ready = design.target.timing
-        rows.append(Row("", f"{rate:.3f} million with a plan for ideal memory ({ready})"))
-    return rows
+    if rate is None:
+        return []
+    ready = design.target.timing
+    return [Row("", f"{rate:.3f} million with a plan for ideal memory ({ready})")]
 
 
 def _speed(outcome: Outcome) -> list[Row]:
