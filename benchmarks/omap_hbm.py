@@ -26,12 +26,12 @@ _MHZ = _PART.clock_mhz
 _ONE = parse_memory(_PART.dram, _MHZ)
 
 
-def _sustained(port: hbm._Port, dealt: int, deadline: int, memory: Dram) -> int:
+def _sustained(port: hbm._Port, memory: Dram) -> int:
     """Return the least cycles from operation to operation in which an access of this port is late once in 2^40 operations."""
     few, many = 1, 256
     while few < many:
         interval = (few + many) // 2
-        if hbm._late(port, dealt, deadline, memory, interval, _served) <= hbm.LATE:
+        if hbm._late(port, memory, interval, _served) <= hbm.LATE:
             many = interval
         else:
             few = interval + 1
@@ -39,21 +39,34 @@ def _sustained(port: hbm._Port, dealt: int, deadline: int, memory: Dram) -> int:
 
 
 def _ports(options: Options) -> str:
-    shapes = ((1, 1, 16), (2, 1, 16), (1, 2, 16), (2, 2, 16), (1, 4, 16), (1, 4, 8))
+    shapes = ((1, 1, 1, 16), (1, 2, 2, 16), (2, 2, 2, 16), (1, 4, 4, 16), (1, 8, 4, 8))
     rows = []
-    for wide, dealt, bucket in shapes[-1:] if options.quick else shapes:
+    for wide, dealt, frames, bucket in shapes[-1:] if options.quick else shapes:
         memory = joined(_ONE, wide)
         assert isinstance(memory, Dram)
         bus = wide * _PART.bus_bytes
         config = plan(
-            1 << 20, 8, memory=memory, bus_bytes=bus, rounds=2, dealt=dealt, bucket=bucket
+            *(1 << 20, 8),
+            memory=memory,
+            bus_bytes=bus,
+            rounds=2,
+            dealt=dealt,
+            frames_dealt=frames,
+            bucket=bucket,
         )
         rates = [FrontSchedule.of(config).interval]
         for port in hbm._ports(config).values():
-            rates.append(_sustained(port, dealt, config.deadline, memory))
-        cells = [wide, dealt, 4 * wide * dealt + 1, config.bucket_slots, config.hbm_bytes >> 20]
+            rates.append(_sustained(port, memory))
+        cells = [
+            wide,
+            dealt,
+            frames,
+            2 * wide * (dealt + frames) + 1,
+            config.bucket_slots,
+            config.hbm_bytes >> 20,
+        ]
         rows.append([*map(str, cells), *(f"{_MHZ / n:.1f}" for n in (*rates, max(rates)))])
-    head = "joined | dealt over | channels in all | slots of a bucket | HBM, MiB | front, million operations/s | buckets | records | frames of a side | map"
+    head = "joined | dealt over | frames over | channels in all | slots of a bucket | HBM, MiB | front, million operations/s | buckets | records | frames of a side | map"
     return markdown(head, rows)
 
 
@@ -64,7 +77,7 @@ def _latencies(options: Options) -> str:
     parts = [_ONE.latency + MARGIN, cycles(timing.nRFC + timing.nRP), *conflicts]
     names = "a closed bank", "and a refresh", "and eight conflicts of a bank", "and eight more"
     for name, deadline in zip(names, accumulate(parts), strict=True):
-        made = replace(design, plan=replace(design.plan, deadline=deadline))
+        made = replace(design, plan=replace(design.plan, deadline=deadline, frame_deadline=0))
         half = served(made, 100 if options.quick else 1000).half
         try:
             pace = hbm.pace(replace(made.plan, pace=0), _ONE, _served)

@@ -239,7 +239,7 @@ def plan(
     widest: int = _PORT,
     bucket: int = _BUCKET,
     dealt: int = 1,
-    frames_dealt: int | None = None,
+    frames_dealt: int = 0,
     serve: Serve | None = None,
 ) -> OmapConfig:
     """Return the map that moves the fewest host bytes an operation within the failure budget.
@@ -249,14 +249,14 @@ def plan(
     of `LOADS`, and with `hbm_bytes` of those between them too. `trip`: cycles of a page's way to the host and back,
     from which `window` follows if not given. `widest`: bytes of a word of the host's ports, at most; they have more
     than 32 only where pages hold up everything else. `bucket`: slots of a bucket, at most, where so few suffice.
-    `dealt`: channels over which each port is dealt, `frames_dealt` those to frames, if others. `serve`: what tells the cycles of DRAM, by which pace and
-    deadlines are chosen (`models.omap.hbm`); without it, or for memory that is none, operations come as they may.
+    `dealt`: channels over which each port is dealt, `frames_dealt` those to frames, if others. `serve`: what tells
+    DRAM's cycles, by which pace and deadlines are chosen (`models.omap.hbm`); else operations come as they may.
 
     Raises NoPlan where nothing fits, ValueError for values out of range.
     """
     _check(capacity)
-    if KEYS.get(key) == BLOCK:  # an entry of the position map does not fit into a smaller word
-        bus_bytes = max(bus_bytes, 2 * BLOCK)
+    # an entry of the position map does not fit into a smaller word
+    bus_bytes = max(bus_bytes, 2 * BLOCK) if KEYS.get(key) == BLOCK else bus_bytes
     asked = _Asked(
         capacity=capacity,
         value_bytes=value_bytes,
@@ -272,7 +272,7 @@ def plan(
         widest=widest,
         bucket=bucket,
         dealt=dealt,
-        frames_dealt=dealt if frames_dealt is None else frames_dealt,
+        frames_dealt=frames_dealt or dealt,
     )
     best: OmapConfig | None = None
     for each in LOADS if load is None else (load,):

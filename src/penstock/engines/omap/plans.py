@@ -121,7 +121,7 @@ def plans(
             memory=joined(timing, channels.joined),
             bus_bytes=channels.joined * max(part.bus_bytes, 16),
             dealt=channels.dealt,
-            frames_dealt=channels.frames or None,
+            frames_dealt=channels.frames,
             bucket=channels.bucket,
             serve=_served,
             hbm_bytes=given.option("hbm"),
@@ -175,7 +175,7 @@ def front(outcome: Outcome) -> Grid:
     for config in _of_shares(design, given, link):
         rate = _rate(design, config, design.memory, workload, link)
         if rate is not None:
-            made.append((config.hbm_bytes, config.bytes_per_operation, -rate, config))
+            made.append((config.hbm_bytes, round(config.bytes_per_operation), -rate, config))
     best = [
         one
         for one in sorted(made, key=lambda one: one[:3])
