@@ -66,7 +66,8 @@ def _ports(options: Options) -> str:
             config.hbm_bytes >> 20,
         ]
         rows.append([*map(str, cells), *(f"{_MHZ / n:.1f}" for n in (*rates, max(rates)))])
-    head = "joined | dealt over | frames over | channels in all | slots of a bucket | HBM, MiB | front, million operations/s | buckets | records | frames of a side | map"
+    head = "joined | dealt over | frames over | "
+    head += "channels in all | slots of a bucket | HBM, MiB | front, million operations/s | buckets | records | frames of a side | map"
     return markdown(head, rows)
 
 
