@@ -251,12 +251,11 @@ def plan(
     than 32 only where pages hold up everything else. `bucket`: slots of a bucket, at most, where so few suffice.
     `dealt`: channels over which each port is dealt, `frames_dealt` those to frames, if others. `serve`: what tells
     DRAM's cycles, by which pace and deadlines are chosen (`models.omap.hbm`); else operations come as they may.
-
     Raises NoPlan where nothing fits, ValueError for values out of range.
     """
     _check(capacity)
-    # an entry of the position map does not fit into a smaller word
-    bus_bytes = max(bus_bytes, 2 * BLOCK) if KEYS.get(key) == BLOCK else bus_bytes
+    if KEYS.get(key) == BLOCK:  # an entry of the position map does not fit into a smaller word
+        bus_bytes = max(bus_bytes, 2 * BLOCK)
     asked = _Asked(
         capacity=capacity,
         value_bytes=value_bytes,
