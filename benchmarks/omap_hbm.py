@@ -26,12 +26,13 @@ _MHZ = _PART.clock_mhz
 _ONE = parse_memory(_PART.dram, _MHZ)
 
 
-def _sustained(port: hbm._Port, memory: Dram) -> int:
-    """Return the least cycles from operation to operation in which an access of this port is late once in 2^40 operations."""
+def _sustained(port: hbm._Port, deadline: int, memory: Dram) -> int:
+    """Return the least cycles from operation to operation in which accesses of this port keep the deadline, as plans do."""
     few, many = 1, 256
     while few < many:
         interval = (few + many) // 2
-        if hbm._late(port, memory, interval, _served) <= hbm.LATE:
+        given = (port, deadline, memory, interval, _served)
+        if all(hbm._kept(*given, tail) for tail in range(hbm.TAILS)):
             many = interval
         else:
             few = interval + 1
@@ -56,18 +57,18 @@ def _ports(options: Options) -> str:
         )
         rates = [FrontSchedule.of(config).interval]
         for port in hbm._ports(config).values():
-            rates.append(_sustained(port, memory))
+            rates.append(_sustained(port, config.deadline, memory))
         cells = [
             wide,
             dealt,
             frames,
-            2 * wide * (dealt + frames) + 1,
+            wide * (2 * dealt + frames) + 1,
             config.bucket_slots,
             config.hbm_bytes >> 20,
         ]
         rows.append([*map(str, cells), *(f"{_MHZ / n:.1f}" for n in (*rates, max(rates)))])
     head = "joined | dealt over | frames over | "
-    head += "channels in all | slots of a bucket | HBM, MiB | front, million operations/s | buckets | records | frames of a side | map"
+    head += "channels in all | slots of a bucket | HBM, MiB | front, million operations/s | buckets | records | frames | map"
     return markdown(head, rows)
 
 
@@ -81,7 +82,7 @@ def _latencies(options: Options) -> str:
         made = replace(design, plan=replace(design.plan, deadline=deadline, frame_deadline=0))
         half = served(made, 100 if options.quick else 1000).half
         try:
-            pace = hbm.pace(replace(made.plan, pace=0), _ONE, _served)
+            pace = hbm.paced(replace(made.plan, pace=0, frame_pace=0), _ONE, _served).pace
         except ValueError:
             pace = None
         rate = "none" if pace is None else f"{_MHZ / pace:.1f}"

@@ -56,7 +56,7 @@ class Back(wiring.Component):
         The same of what a log says of the operation.
     error, bus_error, idle : Out(1), code : Out(8)
     bus0, bus1 : Out(AXI4)
-        To the frames of a side; an item is written to both.
+        To the frames of a side; the first one writes too.
     """
 
     def __init__(self, config, ticket):
@@ -96,7 +96,7 @@ class Back(wiring.Component):
                 "bus_error": Out(1),
                 "idle": Out(1),
                 "bus0": Out(AXI4(data_bytes=config.bus_bytes)),
-                "bus1": Out(AXI4(data_bytes=config.bus_bytes)),
+                "bus1": Out(AXI4(data_bytes=config.bus_bytes, write=False)),
             }
         )
 
@@ -113,8 +113,8 @@ class Back(wiring.Component):
         self._keep(m)
         self._merge(m)
         self._complete(m)
-        shared_by(m, self.bus0, frames.bus0, last.bus0)
-        shared_by(m, self.bus1, frames.bus1, last.bus1)
+        shared_by(m, self.bus0, frames.bus0, last.bus)
+        shared_by(m, self.bus1, frames.bus1)
         m.d.comb += [
             self.bus_error.eq(frames.bus_error | last.bus_error),
             self.idle.eq(~queue.o.valid & reader.idle & frames.idle & last.idle),

@@ -42,14 +42,12 @@ class Completion(wiring.Component):
     sealed, answer, answer_block, answer_data, answered, record, … : Out
         As in `hdl.omap.back.Back`.
     late, bus_error, idle : Out(1)
-    bus0, bus1 : Out(AXI4(read=False))
-        To the frames of each side.
+    bus : Out(AXI4(read=False))
     """
 
     def __init__(self, config, ticket):
         self.config, self.schedule = config, BackSchedule.of(config)
         stage, width = stage_layout(config, ticket), 128 * config.merge_blocks
-        port = AXI4(data_bytes=config.bus_bytes, read=False)
         super().__init__(
             {
                 "ends": In(1),
@@ -68,8 +66,7 @@ class Completion(wiring.Component):
                 "late": Out(1),
                 "bus_error": Out(1),
                 "idle": Out(1),
-                "bus0": Out(port),
-                "bus1": Out(port),
+                "bus": Out(AXI4(data_bytes=config.bus_bytes, read=False)),
             }
         )
 
@@ -87,14 +84,7 @@ class Completion(wiring.Component):
             self.answered.eq(self.answer & last),
         ]
         self._answer(m, last)
-        written = [self._write(m, side, bus) for side, bus in enumerate((self.bus0, self.bus1))]
-        stores, writers, words = zip(*written, strict=True)
-        m.d.comb += [
-            self.late.eq(Cat(stored.late for stored in stores).any()),
-            self.bus_error.eq(Cat(writer.error for writer in writers).any()),
-            self.idle.eq(~self.answer & Cat(stored.idle for stored in stores).all()),
-        ]
-        self._pack(m, words)
+        self._write(m)
         self._record(m, last)
         return m
 
@@ -142,20 +132,17 @@ class Completion(wiring.Component):
         bits, width = (self.config.merge_blocks - 1).bit_length(), part_bits(self.config)
         return (block >> bits)[:width] | Const(0, width), block[:bits]
 
-    def _write(self, m, side, bus):
-        """The item into its new frame on a side, if it is kept; returns its deadline, its writer, and where its words
-        go."""
+    def _write(self, m):
+        """The item into its new frame, if it is kept."""
         config, schedule, op = self.config, self.schedule, self.stage.op
-        depth = schedule.stored // schedule.merge + 2
-        m.submodules[f"writer{side}"] = writer = BurstWriter(bus_bytes=config.bus_bytes)
-        m.submodules[f"writes{side}"] = writes = Queue(writer.i.p.shape(), depth)
-        m.submodules[f"words{side}"] = words = Queue(
-            8 * config.bus_bytes, depth * config.frame_beats
-        )
-        m.submodules[f"stored{side}"] = stored = Deadline(schedule.stored, depth)
+        depth = schedule.stored // schedule.apart + 2
+        m.submodules.writer = writer = BurstWriter(bus_bytes=config.bus_bytes)
+        m.submodules.writes = writes = Queue(writer.i.p.shape(), depth)
+        m.submodules.words = words = Queue(8 * config.bus_bytes, depth * config.frame_beats)
+        m.submodules.stored = stored = Deadline(schedule.stored, depth)
         wiring.connect(m, writes.o, writer.i)
         wiring.connect(m, words.o, writer.i_data)
-        wiring.connect(m, writer.bus, wiring.flipped(bus))
+        wiring.connect(m, writer.bus, wiring.flipped(self.bus))
         m.d.comb += [
             writes.i.valid.eq(self.sealed & op.keep),
             writes.i.p.address.eq(frame_address(config, op.frame)),
@@ -163,11 +150,14 @@ class Completion(wiring.Component):
             stored.begun.eq(self.sealed),
             # an operation that keeps nothing has its time too
             stored.met.eq((self.sealed & ~op.keep) + writer.bus.bvalid),
+            self.late.eq(stored.late),
+            self.bus_error.eq(writer.error),
+            self.idle.eq(~self.answer & stored.idle),
         ]
-        return stored, writer, words.i
+        self._pack(m, words.i)
 
     def _pack(self, m, words):
-        """Blocks of the item, as they are read, into words of each bus."""
+        """Blocks of the item, as they are read, into words of the bus."""
         config = self.config
         parts, lanes = config.slot_blocks, config.bus_bytes // BLOCK
         row, of_row = self._row(self.at)
@@ -179,8 +169,8 @@ class Completion(wiring.Component):
         full = (lane == lanes - 1) | (block == parts - 1)
         m.d.comb += [
             self.kept_row.eq(row),
-            *(each.payload.eq(word) for each in words),
-            *(each.valid.eq(there & full) for each in words),
+            words.payload.eq(word),
+            words.valid.eq(there & full),
         ]
         m.d.sync += [
             there.eq(self.answer & self.stage.op.keep & (self.at < parts)),

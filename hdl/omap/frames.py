@@ -21,7 +21,7 @@ def found_layout(config):
 
 
 def frame_address(config, frame):
-    """Where a frame lies in HBM, in each side's copy."""
+    """Where a frame lies in its space of HBM."""
     shift = (config.frame_bytes - 1).bit_length()
     return (frame << shift)[:40]
 

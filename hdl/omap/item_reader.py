@@ -118,16 +118,17 @@ class ItemReader(wiring.Component):
         """Count the operation's rows; returns whether this is the last one."""
         parts, last = self.config.slot_rows, self.schedule.merge - 1
         at, number = Signal(range(last + 1)), Signal(range(self.schedule.items))
-        final = Signal()
+        final, rest = Signal(), Signal(range(self.schedule.apart))  # until the next one may begin
         m.d.comb += [
             final.eq(self.addressing & (at == last)),
-            self.begun.eq(self.i.valid & self.go & (~self.addressing | final)),
+            self.begun.eq(self.i.valid & self.go & (rest == 0)),
             self.i.ready.eq(self.begun),
             self.row.eq(at),
             self.message.eq(self.part),
             self.passed.eq(final),
             self.operation.eq(self.addressed.number),
         ]
+        m.d.sync += rest.eq(Mux(self.begun, self.schedule.apart - 1, rest - (rest != 0)))
         with m.If(self.begun):
             m.d.sync += [
                 self.addressing.eq(1),

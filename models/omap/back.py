@@ -22,21 +22,22 @@ class BackSchedule:
     in each of the first `slots` cycles. `due`: from a fetch to the cycle after which its frames are
     used.
 
-    `merge`: from one merge to the next one at least: both sides pass side by side, `merge_blocks` of an
-    item a cycle.
+    `merge`: of a merge: both sides pass side by side, `merge_blocks` of an item a cycle. `apart`: from one
+    merge to the next one at least, so that items do not come to HBM too soon.
     `ahead`: so many blocks of a page may still be on their way through the opener when its merge begins:
     they are there in time. `sealed`: from a merge's begin to the cycle in which its pages are handed on, which is the first
     one of the response and of the item's write to its frame; `answered`: to the response's last
     block. `stored`: from the begin of that write to the cycle in which it is in HBM.
 
     `items`: the operations whose items are kept on the chip, a power of two. The request of operation
-    j is fetched when operation j - `window` is merged. All earlier ones are merged at least `merge`
+    j is fetched when operation j - `window` is merged. All earlier ones are merged at least `apart`
     cycles apart, so that the write of operation j - `items` is in HBM when j is handed on.
     """
 
     fetch: int
     due: int
     merge: int
+    apart: int
     ahead: int
     sealed: int
     answered: int
@@ -49,21 +50,22 @@ class BackSchedule:
         merge = max(
             config.page_rows, config.message_blocks, config.frame_beats * config.beat_cycles
         )
-        sealed = merge + 3
+        sealed, apart = merge + 3, max(merge, config.frame_pace)
         deadline = config.frame_deadline or config.deadline
         stored = 8 + config.slot_blocks * config.beat_cycles + deadline
         return cls(
             fetch=words,
             due=4 + deadline + words,
             merge=merge,
+            apart=apart,
             ahead=min(config.page_rows // config.sealing_pace.block, config.chunk_blocks - 1),
             sealed=sealed,
             answered=sealed + config.message_blocks - 1,
             stored=stored,
-            items=power_of_two(config.window + -(-stored // merge)),
+            items=power_of_two(config.window + -(-stored // apart)),
         )
 
     @property
     def interval(self) -> int:
         """Cycles from one operation to the next one at least."""
-        return max(self.fetch, self.merge)
+        return max(self.fetch, self.apart)

@@ -84,9 +84,11 @@ class OmapConfig:
     dealt
         Channels of each port to HBM, a power of two: chunks of 4 KiB lie in one after another.
     frames_dealt
-        The same of the port to a side's frames.
+        The same of each side's port to frames.
     pace
         Cycles from one operation to the next one at least, which HBM asks for; 0: it asks for none.
+    frame_pace
+        The same from one merge to the next one.
     """
 
     capacity: int
@@ -115,6 +117,7 @@ class OmapConfig:
     dealt: int = 1
     frames_dealt: int = 1
     pace: int = 0
+    frame_pace: int = 0
 
     def __post_init__(self) -> None:
         ranges = {
@@ -139,6 +142,7 @@ class OmapConfig:
             "dealt": (1, 8),
             "frames_dealt": (1, 8),
             "pace": (0, 4096),
+            "frame_pace": (0, 4096),
         }
         for name, (low, high) in ranges.items():
             value = getattr(self, name)
@@ -328,18 +332,18 @@ class OmapConfig:
         return self.records_at + _up(self.bins * self.record_bytes, 4096)
 
     @property
-    def copy_bytes(self) -> int:
-        """Bytes of all frames, which lie in HBM twice: each side has a copy, in spaces of its own."""
+    def frames_bytes(self) -> int:
+        """Bytes of all frames, in address spaces of their own."""
         return _up(self.frames * self.frame_bytes, 4096)
 
     @property
     def hbm_bytes(self) -> int:
-        return self.tables_bytes + 2 * self.copy_bytes
+        return self.tables_bytes + self.frames_bytes
 
     @property
     def channels(self) -> tuple[int, ...]:
-        """Bytes of HBM by address space, from 1 on: channels of the position map and records, then of each side's frames."""
-        parts = ((self.tables_bytes, self.dealt), *[(self.copy_bytes, self.frames_dealt)] * 2)
+        """Bytes of HBM by address space, from 1 on: channels of the position map and records, then of frames."""
+        parts = (self.tables_bytes, self.dealt), (self.frames_bytes, self.frames_dealt)
         return tuple(-(-size // (CHUNK * n)) * CHUNK for size, n in parts for _ in range(n))
 
     @property

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from ..bound import Machine, Terms
 from ..crypto.gcm import cycles
 from ..memory import Memory, Writer
+from ..memory.dealt import DealtPorts
 from ..target import Target
 from .back import BackSchedule
 from .boundary import Frames
@@ -103,11 +104,11 @@ class Schedule:
 
 
 def cleared(config: OmapConfig, memory: Memory) -> int:
-    """Return the cycles that the first start takes for clearing HBM, whose ports have this timing,
+    """Return the cycles that the first start takes for clearing HBM, whose channels have this timing,
     before the run."""
-    idle = []
+    idle, dealt = [], DealtPorts([memory] * config.dealt, whole=False)
     for at, size in config.zeros:
-        writer = Writer(memory, config.bus_bytes)
+        writer = Writer(dealt, config.bus_bytes)
         idle.append(writer.write(1, at, size // config.bus_bytes, lambda previous: 0)[2])
     return max(idle) + 1
 
@@ -178,7 +179,7 @@ class _Run:
             fetched, open_, ready = max(fetched, whole), max(open_, plain_page), max(ready, may)
         texts = self._logs if step else [self._answers, *self._logs]
         ready = max(ready, *(each.room(number) for each in texts), 0)
-        self._merge_free = ready + back.merge
+        self._merge_free = ready + back.apart
         done = ready + back.sealed
         self._retired.append(done)
 

@@ -1,12 +1,13 @@
 """How soon operations may follow one another in HBM with the timing of DRAM, and which deadlines their accesses keep.
 
 Rows are random: places of buckets and bins are hashed or drawn, and frames are freed in an order that follows from them. Each
-channel has a controller, which serves in order. The front's accesses come at its pace. Items are written to frames when pages
-are there: in the worst case those of a whole window, as soon after one another as the back merges. How many frames an
-operation reads follows from how many items wait in a bin (`tails.frame_statistics`).
+channel has a controller, which serves in order; both sides' ports to frames reach the same channels. Accesses come at the front's
+pace, those to frames as soon as the back merges. How many frames an operation reads follows from how many items wait in a bin
+(`tails.frame_statistics`).
 
 Accesses of many operations are served; how often one waits longer than any of these did follows from their tail, which falls
-by the same factor from each cycle to the next. That is an estimate.
+by the same factor from each cycle to the next. Tails of several draws differ: deadlines are those of the worst one. That is an
+estimate.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import log2
+from math import ceil, floor, log2
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from .back import BackSchedule
 from .config import CHUNK, OmapConfig
 from .front_schedule import FrontSchedule
 
-__all__ = ["LATE", "Serve", "late", "pace", "plainly", "settled", "waits"]
+__all__ = ["LATE", "TAILS", "Serve", "asked", "paced", "plainly", "settled", "waits"]
 
 #: what an operation may be late with, as log2: one in the lifetime that the failure budget has
 LATE = -40
@@ -32,14 +33,10 @@ LATE = -40
 _COUNT, _PLACES = 1 << 17, 1 << 20
 #: shares of accesses that wait longest, between which the tail is measured
 _TAIL = 2e-3, 1e-4
-#: from an operation's last read to its writes, beside the deadline
-_SETTLED = 30
+#: draws of tails
+TAILS = 16
 #: cycles from operation to operation, at most
 _SLOWEST = 1 << 12
-#: requests in flight, at most
-_WINDOW = 256
-#: how much sooner at least a deadline has to be for its trial
-_FINER = 4
 
 #: cycles of column commands: of a timing, which requests write, when they arrive, and their bursts
 Serve = Callable[
@@ -61,9 +58,8 @@ def plainly(
 
 @dataclass(frozen=True)
 class _Port:
-    """Accesses of an operation: how likely it has so many reads and more, the bus words of each; how many writes, and
-    theirs; bytes from place to place. `merge`: writes may come so soon after those of another operation; 0: no sooner than
-    operations begin."""
+    """Accesses of an operation: how likely each of `sides` has so many reads and more, the bus words of each; how many
+    writes, and theirs; bytes from place to place; over how many channels they are dealt."""
 
     reads: tuple[float, ...]
     read: int
@@ -72,60 +68,68 @@ class _Port:
     size: int
     bus: int
     dealt: int
-    deadline: int
-    merge: int = 0
+    sides: int = 1
 
     @property
     def accesses(self) -> float:
         """Of an operation, mean."""
-        return sum(self.reads) + self.writes
+        return self.sides * sum(self.reads) + self.writes
 
 
 def _ports(config: OmapConfig) -> dict[str, _Port]:
-    record, frame, paged = config.record_beats, config.frame_beats, 1 - config.alpha
+    record, frame = config.record_beats, config.frame_beats
+    paged = (
+        floor(16 * (1 - config.alpha)) / 16
+    )  # so that few kinds of ports are served; fewer pages, more reads
     # an item of a bin of HBM, or those that wait, geometrically: each of three events is one more, or empties the bin
     frames = tuple(paged / 3**k + (1 - paged) * (k == 1) for k in range(1, config.slots + 1))
-    front = config.bus_bytes, config.dealt, config.deadline
-    back = config.bus_bytes, config.frames_dealt, config.frame_deadline or config.deadline
+    front, back = (config.bus_bytes, config.dealt), (config.bus_bytes, config.frames_dealt)
     return {
         "buckets": _Port((1.0,) * 2, config.bucket_beats, 1, 1, config.bucket_bytes, *front),
         "records": _Port((1.0,) * 4, record, 4, record, config.record_bytes, *front),
-        "frames": _Port(
-            frames, frame, 1, frame, config.frame_bytes, *back, BackSchedule.of(config).merge
-        ),
+        "frames": _Port(frames, frame, 1, frame, config.frame_bytes, *back, sides=2),
     }
 
 
 def waits(
-    config: OmapConfig, port: str, memory: Dram, interval: int, serve: Serve, count: int = _COUNT
+    config: OmapConfig,
+    port: str,
+    memory: Dram,
+    interval: int,
+    serve: Serve,
+    count: int = _COUNT,
+    tail: int = 0,
 ) -> NDArray[np.int64]:
     """Return what accesses wait, in cycles: from the command to the last word or the answer, less their words.
 
-    Parameters: `port`: buckets, records or frames; `interval`: from operation to operation; `count`: of accesses.
+    Parameters: `port`: buckets, records or frames; `interval`: from operation to operation; `count`: of accesses; `tail`:
+    the number of the draw.
     """
-    return _waits(_ports(config)[port], memory, interval, serve, count)
+    return _waits(_ports(config)[port], memory, interval, serve, count, tail)
 
 
-def _waits(port: _Port, memory: Dram, interval: int, serve: Serve, count: int) -> NDArray[np.int64]:
-    draw = np.random.RandomState(1)  # whose numbers stay the same from release to release
-    numbers = np.arange(int(count / port.accesses), dtype=np.int64)
-    begins, cycles = numbers * interval, list[NDArray[np.int64]]()
-    many = draw.random_sample(len(numbers))
-    for k, share in enumerate(port.reads):
-        cycles.append(begins[many < share] + k * port.read)
+def _waits(
+    port: _Port, memory: Dram, interval: int, serve: Serve, count: int, tail: int
+) -> NDArray[np.int64]:
+    draw = np.random.RandomState(1 + tail)  # whose numbers stay the same from release to release
+    begins = np.arange(int(count / port.accesses), dtype=np.int64) * interval
+    cycles = list[NDArray[np.int64]]()
+    for _ in range(port.sides):
+        many = draw.random_sample(len(begins))
+        for k, share in enumerate(port.reads):
+            cycles.append(begins[many < share] + k * port.read)
     reads = sum(map(len, cycles))
-    done = begins + port.deadline + _SETTLED
-    if port.merge:  # of a window at once
-        behind = numbers % _WINDOW
-        done += (_WINDOW - 1 - behind) * interval + behind * min(port.merge, interval)
-    cycles += [done + k * port.written for k in range(port.writes)]
+    # those of an earlier operation, whose distance a deadline makes: any
+    between = begins + draw.randint(interval)
+    cycles += [between + k * port.written for k in range(port.writes)]
     cycle = np.concatenate(cycles)
     writes = np.arange(len(cycle)) >= reads
     address = draw.randint(_PLACES, size=len(cycle)).astype(np.int64) * port.size
+    order = np.argsort(2 * cycle + writes, kind="stable")
+    cycle, writes, address = cycle[order], writes[order], address[order]
     found, dealt = [], port.dealt
     for channel in range(dealt):
-        own = np.flatnonzero(address // CHUNK % dealt == channel)
-        own = own[np.lexsort((writes[own], cycle[own]))]
+        own = address // CHUNK % dealt == channel
         local = address[own] // CHUNK // dealt * CHUNK + address[own] % CHUNK
         found.append(_served(port, memory, cycle[own], writes[own], local, serve))
     return np.concatenate(found)
@@ -155,62 +159,85 @@ def _served(
 
 
 @lru_cache(maxsize=4096)
-def _late(port: _Port, memory: Dram, interval: int, serve: Serve) -> float:
-    deadline = port.deadline
-    found = np.sort(_waits(port, memory, interval, serve, _COUNT))
+def _asked(port: _Port, memory: Dram, interval: int, serve: Serve, tail: int) -> int:
+    found = np.sort(_waits(port, memory, interval, serve, _COUNT, tail))
     early, rare = (int(found[-max(round(share * len(found)), 1)]) for share in _TAIL)
-    if found[-1] > deadline:
-        return 0.0
+    # bits of likelihood that a cycle more takes
     falls = log2(_TAIL[0] / _TAIL[1]) / max(rare - early, 1)
-    return log2(_TAIL[1] * port.accesses) - (deadline - rare) * falls
+    beyond = (log2(_TAIL[1] * port.accesses) - LATE) / falls
+    return max(rare + ceil(beyond), int(found[-1]))
 
 
-def late(config: OmapConfig, memory: Dram, interval: int, serve: Serve = plainly) -> float:
-    """Return how likely an operation has an access that is late, as log2: an estimate, 0 where one was."""
-    return max(_late(port, memory, interval, serve) for port in _ports(config).values())
+def _kept(port: _Port, deadline: int, memory: Dram, interval: int, serve: Serve, tail: int) -> bool:
+    """Whether accesses keep a deadline by the first tail, and one that is a third longer by each other one."""
+    return 3 * _asked(port, memory, interval, serve, tail) <= (4 if tail else 3) * deadline
 
 
-def pace(config: OmapConfig, memory: Dram, serve: Serve = plainly) -> int:
-    """Return the least cycles from operation to operation in which accesses are late no more often than `LATE`.
+def asked(
+    config: OmapConfig, memory: Dram, serve: Serve = plainly, tails: int = TAILS
+) -> dict[str, int]:
+    """Return the deadline of each port's accesses that an operation misses no more often than `LATE` says, at the map's
+    pace: an estimate, the worst of so many tails."""
+    front, back = FrontSchedule.of(config).interval, BackSchedule.of(config).apart
+    return {
+        name: max(
+            _asked(port, memory, back if name == "frames" else front, serve, tail)
+            for tail in range(tails)
+        )
+        for name, port in _ports(config).items()
+    }
 
-    Raises ValueError where none is enough.
-    """
-    few = FrontSchedule.of(config).interval
-    if late(config, memory, few, serve) <= LATE:
+
+def _least(few: int, kept: Callable[[int], bool]) -> int | None:
+    """Return the least interval, `few` or more, that is kept; None where none is."""
+    if kept(few):
         return few
     many = 2 * few
-    while late(config, memory, many, serve) > LATE:
+    while not kept(many):
         few, many = many, 2 * many
         if few > _SLOWEST:
-            raise ValueError(f"{memory} keeps no deadline of {config.deadline} cycles")
+            return None
     while many - few > 1:
         middle = (few + many) // 2
-        if late(config, memory, middle, serve) <= LATE:
-            many = middle
-        else:
-            few = middle
+        few, many = (few, middle) if kept(middle) else (middle, many)
     return many
 
 
-def settled(config: OmapConfig, memory: Dram, serve: Serve = plainly) -> OmapConfig:
-    """Return the map with the pace that its memory asks for, and with the soonest deadlines that accesses keep at it.
+def paced(
+    config: OmapConfig, memory: Dram, serve: Serve = plainly, tails: int = TAILS
+) -> OmapConfig:
+    """Return the map with the least cycles from operation to operation, and from merge to merge, with which accesses keep
+    its deadline, as `_kept` has it.
 
-    Raises ValueError as `pace` does.
+    Raises ValueError where none do.
     """
-    config = replace(config, pace=pace(config, memory, serve))
-    interval = FrontSchedule.of(config).interval
+    limit = config.deadline
 
-    def soonest(names: tuple[str, ...]) -> int:
-        """Of ports."""
-        few, many = 0, config.deadline
-        while many - few > _FINER:
-            middle = (few + many) // 2
-            ports = _ports(replace(config, deadline=middle))
-            if max(_late(ports[name], memory, interval, serve) for name in names) <= LATE:
-                many = middle
-            else:
-                few = middle
-        return many
+    def least(few: int, *names: str) -> int:
+        ports = [_ports(config)[name] for name in names]
+        found = _least(
+            few,
+            lambda interval: all(
+                _kept(port, limit, memory, interval, serve, tail)
+                for tail in range(tails)
+                for port in ports
+            ),
+        )
+        if found is None:
+            raise ValueError(f"{memory} keeps no deadline of {limit} cycles")
+        return found
 
-    front, frames = soonest(("buckets", "records")), soonest(("frames",))
-    return replace(config, deadline=front, frame_deadline=frames)
+    frames = least(BackSchedule.of(config).apart, "frames")
+    front = least(max(FrontSchedule.of(config).interval, frames), "buckets", "records")
+    return replace(config, pace=front, frame_pace=frames)
+
+
+def settled(config: OmapConfig, memory: Dram, serve: Serve = plainly) -> OmapConfig:
+    """Return the map with a pace for all tails, and with the soonest deadlines that accesses keep at it.
+
+    Raises as `paced`.
+    """
+    config = paced(config, memory, serve)
+    found = asked(config, memory, serve)
+    front = max(found["buckets"], found["records"])
+    return replace(config, deadline=front, frame_deadline=found["frames"])

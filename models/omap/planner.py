@@ -17,7 +17,7 @@ from .back import BackSchedule
 from .boundary import Frames
 from .config import BLOCK, KEYS, OmapConfig, power_of_two
 from .front_schedule import FrontSchedule
-from .hbm import Serve, settled
+from .hbm import Serve, paced
 from .pairs import expected_blocks
 from .resources import estimate
 from .session_stages import pace
@@ -250,7 +250,7 @@ def plan(
     from which `window` follows if not given. `widest`: bytes of a word of the host's ports, at most; they have more
     than 32 only where pages hold up everything else. `bucket`: slots of a bucket, at most, where so few suffice.
     `dealt`: channels over which each port is dealt, `frames_dealt` those to frames, if others. `serve`: what tells
-    DRAM's cycles, by which pace and deadlines are chosen (`models.omap.hbm`); else operations come as they may.
+    DRAM's cycles, by which the pace is chosen (`models.omap.hbm`); else operations come as they may.
     Raises NoPlan where nothing fits, ValueError for values out of range.
     """
     _check(capacity)
@@ -289,10 +289,10 @@ def _check(capacity: object) -> None:
 
 
 def _paced(config: OmapConfig, memory: Memory, serve: Serve | None) -> OmapConfig:
-    """Return the map with the pace and the deadlines that its memory asks for."""
+    """Return the map with the pace that its memory asks for, by one tail; `hbm.settled` looks at all."""
     if serve is None or not isinstance(memory, Dram):
         return config
-    return settled(config, memory, serve)
+    return paced(config, memory, serve, tails=1)
 
 
 def _no_plan(capacity: int, hbm_bytes: int | None, chosen: bool) -> NoPlan:

@@ -33,13 +33,12 @@ _VAULT = (
 
 def ports(config: OmapConfig, state: bool = False) -> dict[str, int]:
     """Return the memory ports in their order: what each carries, and the space that it reaches: 0 the host's, those
-    behind it the channels of HBM over which ports are dealt, of the position map and records and then of each side's
-    frames. `state`: of a map that keeps its state."""
+    behind it the channels of HBM over which ports are dealt, of the position map and records and then of frames. `state`: of a map that keeps its state."""
     many, few = config.dealt, config.frames_dealt
     hbm = {
         f"{name}.{k}" if count > 1 else name: first + k
         for name, first, count in zip(
-            _HBM, (1, 1, 1 + many, 1 + many + few), (many, many, few, few), strict=True
+            _HBM, (1, 1, 1 + many, 1 + many), (many, many, few, few), strict=True
         )
         for k in range(count)
     }

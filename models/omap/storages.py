@@ -144,10 +144,10 @@ def _back(config: OmapConfig) -> Iterator[tuple[int, int, int]]:
     yield 2, config.slots.bit_length(), fetches
     yield 2, _COMMAND, 2 * config.slots
     yield 2, back.due.bit_length() + 1, fetches
-    stores = back.stored // back.merge + 2
-    yield 2, _COMMAND, stores
-    yield 2, 8 * config.bus_bytes, stores * config.frame_beats
-    yield 2, back.stored.bit_length() + 1, stores
+    stores = back.stored // back.apart + 2
+    yield 1, _COMMAND, stores
+    yield 1, 8 * config.bus_bytes, stores * config.frame_beats
+    yield 1, back.stored.bit_length() + 1, stores
 
 
 def _stores(config: OmapConfig) -> Iterator[tuple[int, Storage]]:

@@ -16,13 +16,13 @@ from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.planner import NoPlan, fitting, largest
 from penstock.models.omap.resources import estimate
-from penstock.models.resources import AIM, MOST
+from penstock.models.resources import MOST
 
 from .commands import COMMANDS
 from .design import MapDesign
 from .operations import check_options
 from .options import OPTIONS
-from .plans import hbm_of, link_of, own_link, plans, room
+from .plans import chosen, hbm_of, link_of, own_link, plans, room
 
 if TYPE_CHECKING:
     import click
@@ -115,7 +115,7 @@ class MappingEngine(Engine):
                 kernel.name_span,
                 hint="leave the option out: the planner chooses",
             ) from None
-        config = fitting(able, part, most, given.option("fill", AIM))
+        config = chosen(able, part, timing, given, most)
         if config is None:
             raise _too_large(kernel, able, part, most, largest(fits, kernel.capacity))
         return MapDesign(part, timing, kernel.name, config, link or own_link(config, part))

@@ -18,7 +18,7 @@ from penstock.engines.base import Given
 from penstock.models.memory import FixedLatency, Memory
 from penstock.models.memory.dram import Dram, Timing
 from penstock.models.omap.config import OmapConfig
-from penstock.models.omap.hbm import plainly
+from penstock.models.omap.hbm import plainly, settled
 from penstock.models.omap.planner import fitting, plan
 from penstock.models.resources import AIM
 from penstock.models.target import Target
@@ -29,7 +29,7 @@ from penstock.targets import link_named, timing_of
 
 from .design import MapDesign, Mapped, joined
 
-__all__ = ["front", "has_hbm", "hbm_of", "ideal", "link_of", "own_link", "plans", "room"]
+__all__ = ["chosen", "front", "has_hbm", "hbm_of", "ideal", "link_of", "own_link", "plans", "room"]
 
 #: a page's way over PCIe and back, as the published system has it, in µs
 _ROUND_TRIP = 1.26
@@ -41,7 +41,7 @@ _SHARES, _LOADS = (0.02, 0.1, 0.2, 0.5, 0.8, 0.9), (None, 2.0, 4.0, 8.0)
 
 class _Channels(NamedTuple):
     """Channels of a port: how many are joined to a word, over how many of these it is dealt; slots of a bucket, at most;
-    over how many a side's frames are dealt, 0: as other ports."""
+    over how many those to frames are dealt, 0: as other ports."""
 
     joined: int = 1
     dealt: int = 1
@@ -138,6 +138,18 @@ def plans(
     ]
 
 
+def chosen(
+    tried: list[OmapConfig], part: Target, timing: Memory, given: Given, most: float
+) -> OmapConfig | None:
+    """Return the best plan of those that fit, with the deadlines that its memory keeps; `most`: bytes of HBM."""
+    config = fitting(tried, part, most, given.option("fill", AIM))
+    if config is None or not config.pace:
+        return config
+    memory = joined(timing, config.bus_bytes // max(part.bus_bytes, 16))
+    assert isinstance(memory, Dram)
+    return settled(config, memory, _served)
+
+
 def ideal(outcome: Outcome) -> float | None:
     """Return the million operations a second of the map that is planned for memory of fixed latency, for the operations
     of the run; None where there is none, or the run has such memory."""
@@ -151,7 +163,7 @@ def ideal(outcome: Outcome) -> float | None:
         tried = plans(design.plan, part, memory, given, link, design.plan.capacity)
     except ValueError:
         return None
-    config = fitting(tried, part, room(part), given.option("fill", AIM))
+    config = chosen(tried, part, memory, given, room(part))
     return None if config is None else _rate(design, config, memory, workload, link)
 
 
@@ -220,7 +232,7 @@ def _of_shares(design: MapDesign, given: Given, link: Memory | None) -> Iterable
             tried = plans(design.plan, part, design.memory, asked, link, design.plan.capacity)
         except ValueError:
             continue
-        if (found := fitting(tried, part, most, given.option("fill", AIM))) is not None:
+        if (found := chosen(tried, part, design.memory, given, most)) is not None:
             yield found
 
 
