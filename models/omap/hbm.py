@@ -227,7 +227,8 @@ def paced(
             raise ValueError(f"{memory} keeps no deadline of {limit} cycles")
         return found
 
-    frames = least(BackSchedule.of(config).apart, "frames")
+    # merges may become quicker, by wider rows, but operations no quicker than their frames are fetched
+    frames = least(max(BackSchedule.of(config).fetch, config.frame_pace), "frames")
     front = least(max(FrontSchedule.of(config).interval, frames), "buckets", "records")
     return replace(config, pace=front, frame_pace=frames)
 

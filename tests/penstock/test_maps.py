@@ -364,10 +364,10 @@ def test_few_requests_in_flight_have_no_more_cores_than_pages(value_bytes, windo
 @pytest.mark.long
 def test_hardware_under_dram_is_the_models():
     """As it is planned: HBM with rows and refreshes in each channel of a port."""
-    made = ps.ObliviousMap(value=ps.bytes(8), capacity=2000, name="m")
+    made = ps.ObliviousMap(value=ps.bytes(8), capacity=1 << 16, name="m")
     design = ps.compile(made, window=32)
     assert (design.plan.dealt, design.plan.frames_dealt) == (8, 4)
-    golden, model, rtl = (design.run(ops=2000, backend=b) for b in ("golden", "model", "rtl"))
+    golden, model, rtl = (design.run(ops=3000, backend=b) for b in ("golden", "model", "rtl"))
     assert rtl.cycles == model.cycles and rtl.facts == golden.facts
     assert all(np.array_equal(rtl.codes[name], codes) for name, codes in golden.codes.items())
 
