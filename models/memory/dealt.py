@@ -89,7 +89,8 @@ class _Writes:
     """Answers in the order of the bursts."""
 
     def __init__(self, ports: Sequence[Writes], place: _Place) -> None:
-        self.ports, self._place, self._beat, self._answer = ports, place, -1, -1
+        self.ports, self._place = ports, place
+        self._beat = self._answer = -1
         self._order: deque[int] = deque()  # channels of bursts whose answers were not asked for
 
     def data(self, valid: int, address: int = 0) -> int:
