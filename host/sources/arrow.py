@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .errors import SourceError, table_error
 from .features import NO_FEATURES, Features, number_categories
 from .provenance import NO_ARRAYS, Cast, Provenance
-from .table import Table, pack
+from .table import Table, integer_type, pack
 
 __all__ = ["check_names", "pack_arrays", "pack_arrow"]
 
@@ -178,7 +178,9 @@ class _Packing:
             column = values.take(column.indices)
         kind, asked = column.type, self.features.asked(name)
         if _is(kind, "list") and index:
-            self.bags(name, column.to_pylist())
+            element = column.type.value_type
+            known = element.to_pandas_dtype() if _is(element, "number") else None
+            self.bags(name, column.to_pylist(), known)
         elif _is(kind, "number") and index and (categories or self.features.categorical(name)):
             order = None if categories else _in_order(column)
             self._categories(name, kind, self._texts(name, column), own_order or order)
@@ -218,20 +220,25 @@ class _Packing:
             self.problem = self.problem or problem
             self.left_out.append((name, NO_ARRAYS))
 
-    def bags(self, name: str, values: Any) -> None:
-        """Take up arrays of integers, of any lengths; what is masked is left out. Raises SourceError."""
+    def bags(self, name: str, values: Any, element: Any = None) -> None:
+        """Take up arrays of integers, of any lengths; what is masked is left out. `element`: the type of what they hold. Raises SourceError."""
         cells: list[Any] = []
         for row in values:
             kept = row.compressed() if isinstance(row, np.ma.MaskedArray) else row
             cells.append(None if kept is None else np.asarray(kept))
-        kinds = {cell.dtype.kind for cell in cells if cell is not None and cell.size}
-        if kinds - {"i", "u", "b"}:
+        filled = [cell for cell in cells if cell is not None and cell.size]
+        if {cell.dtype.kind for cell in filled} - {"i", "u", "b"}:
             raise table_error(
                 f"column {name!r} of {self.path} holds arrays that are not of integers",
                 "an index takes whole numbers, without NULL in an array",
             )
-        size = max((c.dtype.itemsize for c in cells if c is not None and c.size), default=4)
-        self.arrays[name] = {1: "int2[]", 2: "int2[]", 4: "int4[]"}.get(size, "int8[]")
+        if element is not None:
+            filled = [cell.astype(element) for cell in filled]
+        of_types = [
+            integer_type(name, np.concatenate([cell for cell in filled if cell.dtype == dtype]))
+            for dtype in {cell.dtype for cell in filled}
+        ]
+        self.arrays[name] = max(of_types, default="int4") + "[]"  # int2 to int8
         self.columns[name] = [c if c is None else c.astype(np.int64) for c in cells]
 
     def _own_order(self, name: str, column: Any) -> list[str]:

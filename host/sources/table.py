@@ -28,7 +28,7 @@ from .errors import SourceError, table_error
 from .provenance import NO_ARRAYS, UNREADABLE, Provenance
 from .synthetic import RandomOptions, random_columns
 
-__all__ = ["NO_FIT", "Table", "in_pages", "pack"]
+__all__ = ["NO_FIT", "Table", "in_pages", "integer_type", "pack"]
 
 #: what `write_heap` says of a row that needs larger pages
 NO_FIT = "does not fit a page"
@@ -219,11 +219,12 @@ def _irregular(values: Any) -> bool:
     )
 
 
-def _integer_type(name: str, values: npt.NDArray[Any]) -> str:
+def integer_type(name: str, values: npt.NDArray[Any]) -> str:
+    """Return the type of the server's that holds whole numbers of this NumPy type. Raises SourceError for what none holds."""
     if values.dtype.str[1:] == "u8" and values.size and int(values.max()) >= 1 << 63:
         raise table_error(
             f"column {name!r} has values of 2**63 and more, which no integer type holds",
-            "convert it to float64",
+            "convert it to float64; an index takes numbers below 2**63",
         )
     fitting = (kind for kind in ("int2", "int4") if np.can_cast(values.dtype, DTYPES[kind]))
     return next(fitting, "int8")
@@ -269,7 +270,7 @@ def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] 
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
         raise table_error(
             f"column {name!r} has the type {array.dtype}, which no column can hold",
-            "convert it to float64",
+            "convert it to float64; an index takes numbers below 2**63",
         )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
@@ -287,7 +288,7 @@ def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] 
     if array.dtype.kind == "f":
         kind = "float8" if array.dtype.itemsize == 8 else "float4"
     else:
-        kind = "bool" if array.dtype.kind == "b" else _integer_type(name, array)
+        kind = "bool" if array.dtype.kind == "b" else integer_type(name, array)
     if null is not None and not null.any():
         null = None
     return Column(name, kind, not_null=null is None), array, null

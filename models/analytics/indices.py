@@ -27,6 +27,8 @@ __all__ = ["UNSEEN", "Port", "padded", "walk_port"]
 #: stands in a column of categories for one that the design does not know
 UNSEEN = -1
 _NULL = ABSENT + 1
+#: stands for itself and for the two integers below it, which mean something else here: all are errors
+_LEAST = ABSENT + 2
 
 
 @dataclass
@@ -169,7 +171,8 @@ class _Judge:
             of = (
                 f"the category {labels[value]!r} has the number {value}, which" if labels else value
             )
-            return f"{of} is not one of 0 to {counts - 1}"
+            less = " or less" * (value == _LEAST)
+            return f"{of}{less} is not one of 0 to {counts - 1}"
 
         self._say(beyond, plan.on_index, PageError.VALUE_INDEX, name, item, told)
         return values
@@ -220,6 +223,6 @@ def padded(values: Any) -> NDArray[np.int64]:
                 found[n, : len(cells)] = padded(cells)[:, 0] if len(cells) else ABSENT
         return found
     masked = np.ma.asarray(values)
-    found = masked.filled(0).astype(np.int64)
+    found = np.maximum(masked.filled(0).astype(np.int64), _LEAST)
     found[np.ma.getmaskarray(masked)] = _NULL
     return found.reshape(len(found), -1) if found.size else np.full((len(found), 1), ABSENT)

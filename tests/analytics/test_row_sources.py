@@ -28,6 +28,11 @@ def bag(c: ps.Index["n", 4], many: ps.Model["n"]):
     return many.at[c].add(1)
 
 
+@ps.kernel
+def bag_of_2(c: ps.Index["n", 2], many: ps.Model["n"]):
+    return many.at[c].add(1)
+
+
 def counted(kernel: Any, table: Any, **options: Any) -> tuple[Any, Any]:
     design = ps.compile(kernel, "small", table, **options)
     return design, design.run(table)
@@ -93,6 +98,54 @@ def test_sparse_integers_are_categories_where_that_is_said() -> None:
 def test_arrays_of_several_lengths(rows: Any) -> None:
     _, run = counted(bag, {"c": rows})
     assert run.result["many"].tolist() == [3, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "rows, size",
+    [
+        (pa.array([[1], [3, 1]], pa.list_(pa.int16())), 4),
+        (pa.array([[1], [3, 1]], pa.list_(pa.int32())), 4),
+        (pa.array([[1], [3, 1]], pa.large_list(pa.int64())), 8),
+        (pd.Series([np.array([1], np.int32), np.array([3, 1], np.int32)]), 4),
+        (np.array([[60000, 1], [3, 1]], np.uint16), 4),
+        (np.array([[1, 3], [3, 1]], np.uint32), 8),
+        ([[1], [3, 1]], 8),
+    ],
+)
+def test_hashes_of_arrays_are_of_their_own_type(rows: Any, size: int) -> None:
+    """As for single indices: unsigned numbers are of the next wider type."""
+
+    @ps.kernel
+    def spread(c: ps.Index[70_000, 2], a: ps.Model[64]):
+        return a.at[ps.hash(c, 5) % len(a)].add(1)
+
+    cells = [int(c) for row in rows for c in (row.as_py() if isinstance(row, pa.Scalar) else row)]
+    found = counted(spread, {"c": rows})[1].result["a"]
+    chosen = [murmurhash3_32(c.to_bytes(size, "little"), 5) % 64 for c in cells]
+    assert found.tolist() == np.bincount(chosen, minlength=64).tolist()
+
+
+@pytest.mark.parametrize("backend", ["golden", "pysim"])
+@pytest.mark.parametrize("number", [-(2**63), -(2**63) + 1, -(2**63) + 2, 2**63 - 1])
+def test_integers_at_the_end_of_64_bits(number: int, backend: str) -> None:
+    """In arrays, too, none of them is a place that is left out."""
+    for values in (np.array([0, number]), np.array([[0, 2], [number, 2]])):
+        table = {"c": values, "x": np.ones(2)}
+        kernel = seen if values.ndim == 1 else bag_of_2
+        run = ps.compile(kernel, "small", table, dims={"n": 3}).run(table, backend)
+        [error] = run.errors
+        told = f"-{2**63 - 2} or less" if number < 0 else str(number)
+        assert (error.code.name, error.column) == ("VALUE_INDEX", "c")
+        assert f"{told} is not one of 0 to 2" in run.workload.failure(error).text
+        run = ps.compile(kernel, "small", table, dims={"n": 3}, on_index="skip").run(table, backend)
+        assert run.rows_skipped == 1 and run.result["many"].sum() == values[0].size
+
+
+def test_integers_beyond_64_bits() -> None:
+    for values in (np.array([2**63], np.uint64), np.array([[1, 2**63]], np.uint64), [[1, 2**63]]):
+        kernel = seen if np.ndim(values) == 1 else bag
+        with pytest.raises(SourceError, match=r"2\*\*63 and more"):
+            ps.compile(kernel, "small", {"c": values, "x": np.ones(1)}, dims={"n": 3})
 
 
 def test_columns_of_a_bag_count_one_after_the_other() -> None:

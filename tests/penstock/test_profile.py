@@ -99,6 +99,21 @@ def test_mistakes(folder: Path, line: str, message: str) -> None:
     assert message in shown and shown.count("error[") == 1
 
 
+def test_rows_that_are_left_out_are_not_asked_for(folder: Path) -> None:
+    """With the options of a run, which its messages name; reports of runs count a NULL, too."""
+    (folder / "few.psk").write_text("kernel few(i: index[n], x: input, E: model[n])\n  E[i] += x\n")
+    (folder / "holes.csv").write_text("i,x\n0,1\n,2\n7,3\n2,\n2,4\n-1,5\n")
+    line = "few.psk --data holes.csv --dim n=3"
+    assert "hint: --on-null skip" in told(f"profile {line}", 1)
+    assert "hint: --on-index skip" in told(f"profile {line} --on-null skip", 1)
+    shown = told(f"profile {line} --on-null skip --on-index skip --out hot.json")
+    assert "3, of which 2 are asked for" in shown
+    assert json.loads((folder / "hot.json").read_text())["models"]["E"]["rows"] == [0, 2]
+    shown = _plain(told(f"simulate {line} --backend golden --on-null skip --on-index skip"))
+    assert "left out 2 rows: a column is NULL" in shown
+    assert "left out 2 rows: an index names no row" in shown
+
+
 def test_a_kernel_without_rows(folder: Path) -> None:
     (folder / "plain.psk").write_text("kernel plain(r: input, w: model)\n  w <- w + merge(r)\n")
     assert "plain reads and changes no rows" in told("profile plain.psk --data table.npz", 1)

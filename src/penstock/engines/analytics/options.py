@@ -7,7 +7,7 @@ import click
 from penstock.dsl.analytics.choices import PREFER
 from penstock.options import FILL, INPUTS, RING, TABLE, Count, Law, Option, Pair
 
-__all__ = ["FORCES", "OPTIONS"]
+__all__ = ["FORCES", "OPTIONS", "POLICIES"]
 
 
 def _start(text: str) -> float | str:
@@ -176,8 +176,10 @@ FORCES = tuple(option for option in _PLAN if option.forces)
 _ALL = (*TABLE, *INPUTS, *_INDICES, *_KERNEL, *_PLAN, *_PREFER)
 _COLUMNS = tuple(option for option in TABLE if option.name in ("dims", "bindings"))
 _COLUMNS += (_INDICES[0],)
+#: what rows of a table are left out
+POLICIES = (*(option for option in TABLE if option.name == "on_null"), *INPUTS, _INDICES[1])
 OPTIONS = dict.fromkeys(("check", "compile", "build"), _ALL) | {
     "model": (*_ALL, _FREEZE, _LAW),
     "simulate": (*_ALL, _FREEZE),
-    "profile": _COLUMNS,
+    "profile": (*_COLUMNS, *POLICIES),
 }

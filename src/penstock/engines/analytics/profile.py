@@ -13,7 +13,7 @@ from penstock.options import Count, Once
 from penstock.report.rows import Column, Facts, Grid, Part
 from penstock.state import State
 
-from .options import OPTIONS
+from .options import OPTIONS, POLICIES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,8 +54,9 @@ def _profile(state: State, **values: Any) -> int:
         hint = "give a kernel with rows and --data SRC, such as FILE.csv"
         raise Conflict("a profile is that of a kernel's rows on a table", hint)
     bindings, dims = job.given.option("bindings", {}), job.given.option("dims", {})
+    policies = {o.name: job.given.option(o.name) for o in POLICIES}
     try:
-        found, sizes = profiled(kernel, table, bindings, dims)
+        found, sizes = profiled(kernel, table, bindings, dims, **policies)
     except RunError as problem:
         return state.stop(table_failure(state.asked.data, table, problem.error))
     if not found:
@@ -81,10 +82,11 @@ def profiled(
     table: Table,
     bindings: Mapping[str, Sequence[str]] | None = None,
     dims: Mapping[str, int] | None = None,
+    **policies: str | None,
 ) -> tuple[dict[str, Lookups], dict[str, int]]:
     """Return what a table asks of each model that is read or changed by row, and the models' rows.
 
-    What an index counts is as `dims` says; else 1 + its largest value.
+    What an index counts is as `dims` says; else 1 + its largest value. `policies`: which tuples are left out, as in a run (`on_null`, …).
 
     Raises KernelError for columns that are no indices, and rows that values choose (E497), RunError for a row that there is not.
     """
@@ -104,7 +106,7 @@ def profiled(
         name for name in kernel.dim_names if name not in said
     )  # how wide rows are does not matter
     options = {"bindings": bindings or {}, "dims": {**dict.fromkeys(free, 1), **(dims or {})}}
-    given, engine = Given(table, table, options=options), AnalyticsEngine()
+    given, engine = Given(table, table, options=options | policies), AnalyticsEngine()
     check_by_integers(front(kernel, given)[0])
     plan = engine.compile(kernel, target_named(engine.default_target), given).plan
     if not plan.by_rows:

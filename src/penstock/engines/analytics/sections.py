@@ -88,8 +88,13 @@ def _golden_alone(outcome: Outcome) -> Iterable[Part]:
 
 
 def _left_out(outcome: Outcome) -> Iterator[Row]:
-    """Yield how many rows an index leaves out, or changes."""
+    """Yield how many rows a NULL or an index leaves out, or changes."""
     counts = {} if outcome.golden is None else outcome.golden.counters
+    of_others = sum(counts.get(name, 0) for name in ("nan_rows", "index_rows", "unseen_rows"))
+    if _design(outcome).plan.layout.on_null == "skip" and (
+        rest := counts.get("rows_skipped", 0) - of_others
+    ):
+        yield Row("left out", f"{plural(rest, 'row')}: a column is NULL, or the row is not visible")
     told = {
         "index_rows": ("left out", "an index names no row"),
         "unseen_rows": ("left out", "a category is not the design's"),
