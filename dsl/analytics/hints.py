@@ -20,6 +20,7 @@ _PARTS = "declare several parameters, or bind columns to one: --bind x=a,b"
 _FORMAT = "the format of the design rounds; make whole numbers of a column in the query"
 _RANDOM = "nothing is drawn while a kernel runs; uniform(low, high, seed=1) is a model's start"
 _PRODUCT = "write a @ b, or sum(a * b)"
+_ROWS = "rows of a model are changed as in `E.at[i].add(v)` (as text: `E[i] += v`)"
 _SPREAD = "write m = mean(v, n) and mean(v * v, n) - m * m over a batch; sum(v) / len(v) is the mean of the elements"
 _TRIANGLE = (
     "multiply by a triangle of ones: np.tri(4) @ v for 4 elements (as text a list of its rows)"
@@ -53,6 +54,9 @@ INSTEAD: dict[str, str] = {
         ("gather", "take", "embedding", "one_hot", "scatter", "scatter_add"),
         'rows of a model are read by an index, as in E[i], where `i: ps.Index["n"]` (as text: `i: index[n]`)',
     ),
+    "add": f"write a + b; {_ROWS}",
+    "subtract": f"write a - b; {_ROWS}",
+    "set": _ROWS,
     "any": "write max(c) of conditions, which are 0 or 1",
     "all": "write min(c) of conditions, which are 0 or 1",
     "isnan": "write 1 - (v <= v): nothing holds for NaN",

@@ -16,8 +16,17 @@ from .lower_rows import only_by_rows
 
 if TYPE_CHECKING:
     from .candidates import Maker
+    from .choices import Choices
 
-__all__ = ["SHARES", "check_hot", "divided", "no_profile", "placed", "placed_tables"]
+__all__ = [
+    "SHARES",
+    "check_hot",
+    "check_no_places",
+    "divided",
+    "no_profile",
+    "placed",
+    "placed_tables",
+]
 
 #: of the RAM blocks, how much the lines and what tells them apart may take, one tried after the other
 SHARES = (0.5, 0.25, 0.125, 0.06)
@@ -43,6 +52,15 @@ def placed(graph: Graph, place: Mapping[str, str]) -> dict[str, int | None]:
         if kind == "memory":
             found[name] = int(lines) if lines else None
     return found
+
+
+def check_no_places(graph: Graph, choices: Choices) -> None:
+    """Raise KernelError (E605) for options of rows, where a kernel has none."""
+    placed(graph, choices.place)
+    for option, said in (("--place", choices.place), ("--dedupe", choices.dedupe)):
+        if said:
+            what = f"{graph.name} reads and changes no rows by an index"
+            raise error("E605", what, Span.whole(option), hint=f"leave {option} out")
 
 
 def _held(names: Sequence[str], asked: Mapping[str, int | None], least: int) -> int:

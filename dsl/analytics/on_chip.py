@@ -155,9 +155,10 @@ def _exact(fmt: Format, ends: Range) -> bool:
 def too_large(maker: Maker) -> str:
     """Return why a kernel's models are too large for the chip, "" where they are not, as far as that is known before planning."""
     target = maker.target
-    models = maker.graph.of_kind("model")
-    bits = maker.fmt.width * sum(int(np.prod(v.shape)) for v in models)
+    sizes = {v.name: maker.fmt.width * int(np.prod(v.shape)) for v in maker.graph.of_kind("model")}
+    bits, largest = sum(sizes.values()), max(sizes, key=sizes.__getitem__)
     have = target.bram * target.bram_bits + target.uram * ULTRA_BITS
     if bits > have:
-        return f"its models take {bits:,} bits, and the RAM blocks of {target.name} have {have:,}"
+        most = f", {largest} alone {sizes[largest]:,}" * (len(sizes) > 1)
+        return f"its models take {bits:,} bits{most}, and the RAM blocks of {target.name} have {have:,}"
     return ""

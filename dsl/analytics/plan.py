@@ -36,7 +36,7 @@ from ..core.diagnostics import KernelError, Span, error
 from ..core.graph import Graph
 from .candidates import Candidate, Maker, Point
 from .choices import Choices
-from .in_memory import SHARES, check_hot, placed, placed_tables
+from .in_memory import SHARES, check_hot, check_no_places, placed, placed_tables
 from .lower import lower
 from .lower_rows import by_rows
 from .on_chip import too_large, why_golden_alone
@@ -93,6 +93,8 @@ def plan(
         graph, columns, schema, target, fmt, choices or Choices(), memory, known=rows, once=once
     )
     if not by_rows(graph):
+        if not graph.score:
+            check_no_places(graph, maker.choices)
         return _planned(maker, measure)
     bound = indices or {}
     one = replace(maker, indices=bound, choices=replace(maker.choices, threads=1, ports=1))

@@ -348,6 +348,25 @@ def test_what_stays_on_the_chip(text: str, place: str, reason: str, tmp_path: Pa
         _compiled(header + text + kept + "\n", table, dims, tmp_path, names)
 
 
+def test_kernels_without_rows_have_no_places(tmp_path: Path) -> None:
+    (tmp_path / "k.psk").write_text("kernel k(x: input, w: model)\n  w <- w + merge(x, 2)\n")
+    for choices in (ps.Choices(place={"w": "memory"}), ps.Choices(dedupe=True)):
+        with pytest.raises(KernelError, match="k reads and changes no rows by an index") as caught:
+            ps.compile(tmp_path / "k.psk", choices=choices)
+        assert caught.value.diagnostic.code == "E605"
+    with pytest.raises(KernelError, match="k has no model v"):
+        ps.compile(tmp_path / "k.psk", choices=ps.Choices(place={"v": "memory"}))
+
+
+def test_what_is_too_large_is_named(tmp_path: Path) -> None:
+    text = (
+        "kernel k(i: index[n], x: input, E: model[n, 9], s: model[n])\n  E[i] += x\n  s[i] += x\n"
+    )
+    (tmp_path / "k.psk").write_text(text)
+    design = ps.compile(tmp_path / "k.psk", "small", dims={"n": 40_000})
+    assert "take 12,800,000 bits, E alone 11,520,000" in str(design.compiled.refused)
+
+
 @pytest.mark.parametrize(("part", "fits"), [("ulx3s-85f-sdram", True), ("ulx3s-85f", False)])
 def test_boards(part: str, fits: bool) -> None:
     """Where a board's SDRAM is shared in turn, rows lie there; block RAM is no memory for what does not fit into block RAM."""

@@ -146,9 +146,7 @@ def test_a_command_counts_what_a_ring_takes(
     assert least < found["seconds"]["engine"] < found["seconds"]["total"] < 1.2 * least
 
 
-def test_a_ring_that_memory_does_not_hold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ring_that_memory_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No hardware is written for a target that cannot run it, whatever the table."""
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)

@@ -83,7 +83,9 @@ class AnalyticsEngine(Engine):
         pages = given.option("pages")
         if wrong := next((name for name in categories if name not in indices), None):
             message = f"categories: no index takes a column {wrong}"
-            hint = closest(wrong, indices) or f"indices take {', '.join(indices)}"
+            hint = closest(wrong, indices) or (
+                f"indices take {', '.join(indices)}" if indices else "the kernel has no index"
+            )
             raise error("E609", message, Span.whole("--categories"), hint=hint)
         return open_source(source, pages=pages, indices=indices, categories=categories)
 
