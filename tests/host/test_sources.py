@@ -481,7 +481,7 @@ def test_wrong_npz(tmp_path: Path) -> None:
     fails(
         save(a=np.array([1 << 63], "u8")),
         "column 'a' has values of 2**63 and more, which no integer type holds",
-        "convert it to float64",
+        "convert it to float64; an index takes numbers below 2**63",
     )
     fails(
         save(a=np.array([[1 << 60]])),
