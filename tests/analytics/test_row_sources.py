@@ -141,6 +141,14 @@ def test_integers_at_the_end_of_64_bits(number: int, backend: str) -> None:
         assert run.rows_skipped == 1 and run.result["many"].sum() == values[0].size
 
 
+def test_a_size_that_is_not_in_the_way_is_not_told() -> None:
+    table = {"c": [[1, 2], [3]]}
+    design = ps.compile(bag, "small", table, dims={"n": 5})
+    with pytest.raises(KernelError, match=r"(?s)E496.*arrays that have all places") as caught:
+        design.run(table, "pysim")
+    assert "the largest n" not in str(caught.value)
+
+
 def test_integers_beyond_64_bits() -> None:
     for values in (np.array([2**63], np.uint64), np.array([[1, 2**63]], np.uint64)):
         kernel = seen if np.ndim(values) == 1 else bag

@@ -294,6 +294,8 @@ class AnalyticsEngine(Engine):
                     low = middle
                 else:
                     high = middle - 1
+            if low and all(low >= dims.get(name, low + 1) for name in chosen):
+                return ""  # that size is asked for: it is not what is in the way
             if low:
                 fits = "fits is" if len(chosen) == 1 else "fit are"
                 most = [str(min(asked[name], low)) for name in chosen]
