@@ -270,7 +270,7 @@ def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] 
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
         raise table_error(
             f"column {name!r} has the type {array.dtype}, which no column can hold",
-            "convert it to float64; an index takes numbers below 2**63",
+            "convert it to float64",
         )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))

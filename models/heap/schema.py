@@ -162,6 +162,11 @@ class Column:
     def is_numeric(self) -> bool:
         return not self.dropped and self.type in NUMERIC
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether a kernel can use it: as a number, or, arrays of integers too, as an index."""
+        return not self.dropped and self.type in NUMERIC | INTEGERS
+
 
 def _one_nan(value: Any) -> Any:
     if isinstance(value, list):

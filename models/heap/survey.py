@@ -61,7 +61,7 @@ def line_words(pages: Bytes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int
 
 def survey(schema: Schema, pages: Bytes) -> Survey:
     """Look over the tuples of `pages`, shape (pages, page_size)."""
-    arrays = [i for i, c in enumerate(schema.columns) if c.is_array and c.is_numeric]
+    arrays = [i for i, c in enumerate(schema.columns) if c.is_array and c.is_usable]
     if not arrays:  # every tuple is as it must be
         none = np.zeros(0, np.int64)
         return Survey(none, none, np.zeros(0, bool), {})

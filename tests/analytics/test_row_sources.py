@@ -377,6 +377,38 @@ def test_a_servers_table(postgres: str) -> None:
     assert counted(bag, source, bind={"c": "c"})[1].result["many"].tolist() == [0, 1, 2]
 
 
+def test_arrays_that_are_compressed(postgres: str) -> None:
+    """Such rows are fetched and packed anew, with their indices, whichever column it is."""
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("DROP TABLE IF EXISTS wide")
+        connection.execute("CREATE TABLE wide (c int4[], x float8[], t text)")
+        connection.execute("ALTER TABLE wide ALTER t SET STORAGE PLAIN")
+        connection.execute(  # of every seventh row x is compressed, of every ninth c
+            "INSERT INTO wide SELECT array_fill((k % 5)::int4, ARRAY[CASE k % 9 WHEN 0 THEN 4000 ELSE 4 END]), "
+            "array_fill(k::float8, ARRAY[CASE k % 7 WHEN 0 THEN 900 ELSE 1 END]), '' FROM generate_series(1, 300) AS k"
+        )
+        connection.execute(
+            "UPDATE wide SET c = array_fill(c[1], ARRAY[60]), t = repeat('xyz', 900) WHERE cardinality(c) = 4000"
+        )
+        asked = "SELECT count(*) FROM wide WHERE pg_column_compression({}) IS NOT NULL"
+        packed = [connection.execute(asked.format(n)).fetchone()[0] for n in "cx"]
+        every = connection.execute("SELECT c FROM wide").fetchall()
+    assert packed[0] and packed[1]
+
+    @ps.kernel
+    def places(c: ps.Index[5, 60], many: ps.Model[5]):
+        return many.at[c].add(1)
+
+    source = f"{postgres}{'&' if '?' in postgres else '?'}table=wide"
+    _, run = counted(places, source)
+    found = run.workload.provenance
+    assert found.way != "rows" and found.rebuilt >= max(packed) and run.rows_used == 300
+    expected = np.bincount([place for (row,) in every for place in row], minlength=5)
+    assert run.result["many"].tolist() == expected.tolist()
+
+
 def test_sparse_numbers_that_are_no_categories() -> None:
     table = {"c": [1_000_000_007, -4], "x": [1.0, 2.0]}
     with pytest.raises(

@@ -343,7 +343,7 @@ def _rebuilt(
     """Return the rows at these places in pages of ours, and the lengths of their arrays."""
     from psycopg import sql
 
-    wanted = [c for c in schema.columns if c.is_numeric]
+    wanted = [c for c in schema.columns if c.is_usable]
     listed = sql.SQL(", ").join(sql.Identifier(c.name) for c in wanted)
     tids = [f'"({b},{n})"' for b, n in zip(block.tolist(), line.tolist(), strict=True)]
     queries = (
@@ -355,7 +355,7 @@ def _rebuilt(
         for first in range(0, len(tids), _TIDS)
     )
     values, nulls = columns_of(connection, queries, {c.name: c.type for c in wanted})
-    found = {c.name: array_lengths(values[c.name]) for c in wanted if c.is_array}
+    found = {c.name: array_lengths(values[c.name]) for c in wanted if c.is_array and c.is_numeric}
     try:
         return write_heap(schema, values, nulls=nulls), found
     except ValueError as error:
