@@ -10,7 +10,9 @@ import numpy as np
 
 from penstock.host.sources.errors import table_error
 from penstock.models.heap.page import PAGE_HEADER, PAGE_HEADER_SIZE, PAGE_SIZES
+from penstock.models.heap.reader import TEXTS
 from penstock.models.heap.schema import Column, Schema
+from penstock.models.heap.values import DTYPES
 from penstock.models.heap.writer import write_heap
 from penstock.models.strider.config import PortConfig, WalkConfig
 from penstock.models.strider.costs import Costs, analyse
@@ -90,7 +92,7 @@ def assume(schema: Schema, rows: int) -> Assumed:
 
 def _rows(schema: Schema, rows: int) -> Mapping[str, Any]:
     def values(column: Column) -> Any:
-        if column.type == "text":
+        if column.type in TEXTS:
             return ["text"] * rows
         if column.is_array:
             if column.length is None:
@@ -99,6 +101,8 @@ def _rows(schema: Schema, rows: int) -> Mapping[str, Any]:
                     'write it into the schema ("length")',
                 )
             return np.zeros((rows, column.length))
+        if column.type not in DTYPES:  # stepped over, as texts are
+            return [bytes(column.storage.length) if column.storage.length > 0 else b"text"] * rows
         return np.zeros(rows, dtype=bool if column.type == "bool" else np.int64)
 
     return {c.name: values(c) for c in schema.columns if not c.dropped}

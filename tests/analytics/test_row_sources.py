@@ -377,6 +377,40 @@ def test_a_servers_table(postgres: str) -> None:
     assert counted(bag, source, bind={"c": "c"})[1].result["many"].tolist() == [0, 1, 2]
 
 
+def test_columns_that_are_stepped_over(postgres: str) -> None:
+    """A plan is measured on rows as the table has them, whatever types are among them."""
+    import psycopg
+
+    values = {
+        "date": "'1990-01-01'",
+        "uuid": "gen_random_uuid()",
+        "timestamptz": "now()",
+        "jsonb": "'{}'",
+        "json": "'{}'",
+        "varchar(9)": "'abc'",
+        "char(3)": "'abc'",
+        "text[]": "'{a,b}'",
+        "bytea": "'abc'",
+        "name": "'abc'",
+        "interval": "'1 day'",
+        "money": "3",
+        "point": "'(1,2)'",
+    }
+    source = f"{postgres}{'&' if '?' in postgres else '?'}table=many_types"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("DROP TABLE IF EXISTS many_types")
+        names = ", ".join(f"k{k} {kind}" for k, kind in enumerate(values))
+        connection.execute(f"CREATE TABLE many_types ({names}, c int4, x float4)")
+        connection.execute(f"INSERT INTO many_types VALUES ({', '.join(values.values())}, 1, 2)")
+
+    @ps.kernel
+    def read(c: ps.Index["n"], x: ps.Input, E: ps.Model["n"]):
+        return E.at[c].add(x - E[c])
+
+    _, run = counted(read, source)
+    assert run.result["E"].tolist() == [0, 2] and run.workload.provenance.way != "rows"
+
+
 def test_arrays_that_are_compressed(postgres: str) -> None:
     """Such rows are fetched and packed anew, with their indices, whichever column it is."""
     import psycopg
