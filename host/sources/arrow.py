@@ -242,8 +242,9 @@ class _Packing:
         self.columns[name] = [c if c is None else c.astype(np.int64) for c in cells]
 
     def _own_order(self, name: str, column: Any) -> list[str]:
-        """Return the categories of an ordered dictionary: those of the chunk that has all of the
-        others' in their order. Raises SourceError where none has, and the order is needed."""
+        """Return the categories of a dictionary: those of the chunk that has all of the others' in
+        their order; where none has and the type has no order, those of all chunks, one behind the other.
+        Raises SourceError where an order is needed and none is told."""
         import pyarrow as pa
 
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
@@ -257,6 +258,8 @@ class _Packing:
         for order in orders if needed else ():
             rest = iter(longest)
             if not all(label in rest for label in order):  # each behind the one before
+                if not column.type.ordered:
+                    return list(dict.fromkeys(label for known in orders for label in known))
                 raise table_error(
                     f"column {name!r} of {self.path} has chunks whose categories do not tell one order: "
                     f"{', '.join(map(str, longest))[:100]} and {', '.join(map(str, order))[:100]}",

@@ -377,6 +377,31 @@ def test_a_servers_table(postgres: str) -> None:
     assert counted(bag, source, bind={"c": "c"})[1].result["many"].tolist() == [0, 1, 2]
 
 
+def test_whole_numbers_of_a_server_are_categories(postgres: str) -> None:
+    """Where that is said, in their order, and with a design's numbers; a column that holds none is an error."""
+    import psycopg
+
+    source = f"{postgres}{'&' if '?' in postgres else '?'}table=sparse"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("DROP TABLE IF EXISTS sparse")
+        connection.execute("CREATE TABLE sparse (c int8, d date, x float4)")
+        connection.execute(
+            "INSERT INTO sparse VALUES (5000000000, '1990-01-01', 1), (-3, '2020-01-01', 2), (NULL, '1990-01-01', 8), (5000000000, NULL, 4), (20, NULL, 0)"
+        )
+    said: dict[str, Any] = {"on_null": "skip", "categories": ("c",)}
+    for asked in (source, source.replace("table=sparse", "query=SELECT * FROM sparse")):
+        design, run = counted(seen, asked, **said)
+        assert design.compiled.plan.schema.column("c").labels == ("-3", "20", "5000000000")
+        assert run.result["total"].tolist() == [2, 0, 5] and run.rows_used == 4
+    other = ps.compile(
+        seen, "small", {"c": [20, -3, 5000000000], "x": np.ones(3, np.float32)}, **said
+    )
+    assert other.run(source).result["total"].tolist() == [2, 0, 5]
+    said["categories"] = ("d",)
+    with pytest.raises(KernelError, match="categories: the column d holds none: it is"):
+        counted(seen, source, bind={"c": ["d"]}, **said)
+
+
 def test_columns_that_are_stepped_over(postgres: str) -> None:
     """A plan is measured on rows as the table has them, whatever types are among them."""
     import psycopg
@@ -409,6 +434,22 @@ def test_columns_that_are_stepped_over(postgres: str) -> None:
 
     _, run = counted(read, source)
     assert run.result["E"].tolist() == [0, 2] and run.workload.provenance.way != "rows"
+
+
+def test_dictionaries_of_several_files(tmp_path: Path) -> None:
+    """Without an order of their own, categories come in the order of the files; with one, files must not contradict each other."""
+    import pyarrow.parquet as pq
+
+    for name, texts in (("a", ["y", "x", "y"]), ("b", ["z", "x", "y"])):
+        column = pa.array(texts).dictionary_encode()
+        pq.write_table(pa.table({"c": column, "x": [1.0, 2.0, 4.0]}), tmp_path / f"{name}.parquet")
+    design, run = counted(seen, str(tmp_path / "*.parquet"))
+    assert labels(design) == ("y", "x", "z") and run.result["total"].tolist() == [9, 4, 1]
+    kind = pa.dictionary(pa.int8(), pa.string(), ordered=True)
+    chunks = [pa.array(["y", "x"]), pa.array(["x", "y"])]
+    column = pa.chunked_array([chunk.dictionary_encode().cast(kind) for chunk in chunks])
+    with pytest.raises(SourceError, match="do not tell one order"):
+        counted(seen, {"c": column, "x": np.ones(4)})
 
 
 def test_arrays_that_are_compressed(postgres: str) -> None:

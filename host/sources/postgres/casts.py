@@ -13,7 +13,7 @@ from ..errors import table_error
 from ..features import Features
 from .catalog import Attribute
 
-__all__ = ["CATEGORIES", "Feature", "always", "asked", "feature"]
+__all__ = ["CATEGORIES", "WHOLE", "Feature", "always", "asked", "feature"]
 
 _ROUNDED = "to the nearest float8; exact where float8 holds the number"
 #: type -> (type here, expression, in words): cast wherever they stand
@@ -46,6 +46,8 @@ _ASKED = {
         "seconds since 2000-01-01 00:00:00 UTC",
     ),
 }
+#: whole numbers, which may be categories
+WHOLE = ("int2", "int4", "int8")
 _TEXTS = ("text", "varchar", "bpchar", "name", "char")
 #: a text's bytes: a function that is called may change the encoding in which texts are sent
 _TEXT = "pg_catalog.convert_to({}, 'UTF8')"
@@ -65,9 +67,14 @@ class Feature:
 
 
 def asked(a: Attribute, features: Features) -> Feature | None:
-    """Return what is done with a column: an index takes arrays of integers as they are. Raises SourceError as `feature`."""
+    """Return what is done with a column: an index takes arrays of integers as they are, and whole numbers that are categories.
+
+    Raises SourceError as `feature`.
+    """
     if a.name in features.indices and a.type in ("int2[]", "int4[]", "int8[]"):
         return Feature(a.type)
+    if a.type in WHOLE and a.name in features.indices and features.categorical(a.name):
+        return Feature(CATEGORIES, _TEXT.format("{}::pg_catalog.text"))
     return feature(a) if features.asked(a.name) else always(a)
 
 

@@ -12,7 +12,7 @@ from ..errors import server_error, table_error
 from ..features import Features, Numbered, number_categories
 from ..provenance import Cast
 from ..table import NO_FIT, in_pages
-from .casts import CATEGORIES, Feature
+from .casts import CATEGORIES, WHOLE, Feature
 from .catalog import Attribute
 from .copying import array_lengths, columns_of, one_length
 from .names import theirs
@@ -100,8 +100,10 @@ def _fetch(
 def _number(
     connection: Any, a: Attribute, cells: Sequence[str | None], features: Features
 ) -> Numbered:
-    """Number a column's texts, an enum's in its own order."""
+    """Number a column's texts, an enum's in its own order, whole numbers in theirs."""
     own_order = None
+    if a.type in WHOLE:
+        own_order = sorted({*cells} - {None}, key=int), "in their order"
     if a.kind == "e":
         rows = connection.execute(
             "SELECT enumlabel FROM pg_catalog.pg_enum WHERE enumtypid = %s ORDER BY enumsortorder",

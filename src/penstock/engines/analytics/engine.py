@@ -87,7 +87,9 @@ class AnalyticsEngine(Engine):
                 f"indices take {', '.join(indices)}" if indices else "the kernel has no index"
             )
             raise error("E609", message, Span.whole("--categories"), hint=hint)
-        return open_source(source, pages=pages, indices=indices, categories=categories)
+        found = open_source(source, pages=pages, indices=indices, categories=categories)
+        _check_categories(found, categories)
+        return found
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
         from .measure import quicker
@@ -361,6 +363,16 @@ def _names(graph: Graph, schema: Schema, binding: Binding) -> dict[str, Any]:
             found[model.name] = names if len(model.shape) == 1 else [names] * rows
             break
     return found
+
+
+def _check_categories(source: Any, named: Sequence[str]) -> None:
+    """Raise KernelError (E609) for columns that are no categories, though they are named so."""
+    schema = getattr(source, "schema", None)
+    for column in schema.columns if schema is not None else ():
+        if column.name in named and column.labels is None and column.type != "bool":
+            message = f"categories: the column {column.name} holds none: it is {column.type}"
+            hint = "texts and whole numbers are categories, unless pages are taken as they are"
+            raise error("E609", message, Span.whole("--categories"), hint=hint)
 
 
 def _placed(given: Given) -> bool:
