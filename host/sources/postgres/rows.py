@@ -103,7 +103,7 @@ def _number(
     """Number a column's texts, an enum's in its own order, whole numbers in theirs."""
     own_order = None
     if a.type in WHOLE:
-        own_order = sorted({*cells} - {None}, key=int), "in their order"
+        own_order = sorted({cell for cell in cells if cell is not None}, key=int), "in their order"
     if a.kind == "e":
         rows = connection.execute(
             "SELECT enumlabel FROM pg_catalog.pg_enum WHERE enumtypid = %s ORDER BY enumsortorder",
