@@ -85,3 +85,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return relpath(place, dirname(here) or ".")
 
     return LINK.sub(turned, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Leave out the default of an option that has none: mkdocs-click 0.9 shows what Click has in its place."""
+    return html.replace("<code>Sentinel.UNSET</code>", "")
