@@ -45,7 +45,7 @@ KERNELS: dict[str, dict[str, Any]] = {
     "mlp.py": {"dims": {"d": 3, "h": 2}},
     "mlstm.py": {"dims": {"k": 32, "v": 32}},
     "naive_bayes.py": {"dims": {"k": 2, "n": 8, "cells": 16}},
-    "rank_model.py:rank_model": {"window": 8},
+    "rank_model.py:rank_model": {"window": 4},
     "rank_model.py:slots": {"window": 8},
     "retnet.py": {"dims": {"k": 32, "v": 32}},
     "ridge.py": {"dims": {"d": 3}},
