@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from penstock.failures import Failure, hardware_failure
@@ -110,7 +111,7 @@ def _check(schema: Schema, walk: WalkConfig) -> None:
     if schema.page_size != mine.page_size:
         what = f"its pages have {schema.page_size} bytes, the design's {mine.page_size}"
     elif stored[0] != stored[1]:
-        what = "its columns have other types than the design's"
+        what = _other_columns(schema, mine)
     elif any(
         a.length is not None and b.length is not None and a.length != b.length
         for a, b in zip(schema.columns, mine.columns, strict=True)
@@ -129,6 +130,20 @@ def _check(schema: Schema, walk: WalkConfig) -> None:
         "compile the kernel for this table",
         code="E706",
     )
+
+
+def _other_columns(schema: Schema, mine: Schema) -> str:
+    """Return the first column whose type differs from the design's."""
+    for ours, theirs in zip_longest(schema.columns, mine.columns):
+        if ours is None:
+            return f"it has no column {theirs.name!r}"
+        if theirs is None:
+            return f"it has one column more, {ours.name!r}"
+        if (ours.type, ours.dropped) != (theirs.type, theirs.dropped):
+            if ours.name == theirs.name:
+                return f"its column {ours.name!r} is {ours.type}, the design's is {theirs.type}"
+            return f"where it has the column {ours.name!r} ({ours.type}), the design has {theirs.name!r} ({theirs.type})"
+    raise AssertionError("they have the same types")
 
 
 def _default(missing: Any) -> str:

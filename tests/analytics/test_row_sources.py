@@ -436,6 +436,24 @@ def test_columns_that_are_stepped_over(postgres: str) -> None:
     assert run.result["E"].tolist() == [0, 2] and run.workload.provenance.way != "rows"
 
 
+@pytest.mark.parametrize(
+    ("table", "what"),
+    [
+        (
+            {"c": np.array([1], np.int32), "x": [1.0]},
+            "its column 'c' is int4, the design's is int8",
+        ),
+        ({"c": [1]}, "it has no column 'x'"),
+        ({"c": [1], "x": [1.0], "y": [2]}, "it has one column more, 'y'"),
+        ({"x": [1.0], "c": [1]}, r"the column 'x' \(float8\), the design has 'c' \(int8\)"),
+    ],
+)
+def test_a_table_of_another_kind(table: Any, what: str) -> None:
+    design = ps.compile(seen, "small", {"c": [0, 1], "x": [1.0, 2.0]})
+    with pytest.raises(SourceError, match=f"not of the kind the design was compiled for: .*{what}"):
+        design.run(table)
+
+
 def test_dictionaries_of_several_files(tmp_path: Path) -> None:
     """Without an order of their own, categories come in the order of the files; with one, files must not contradict each other."""
     import pyarrow.parquet as pq
