@@ -137,12 +137,13 @@ class NormalEquationAccumulator:
 
     def _sum(self, m, name, product, width):
         """Products added up, one a cycle, until the job is closed; return the sum of the job whose sums are read."""
-        late = Signal(product.shape(), name=f"product{name}", reset_less=True)
+        now = Signal(product.shape(), name=f"product{name}")
+        late = Signal(product.shape(), name=f"late{name}", reset_less=True)
         held = Signal(signed(width), name=f"sum{name}", reset_less=True)
         new = Signal(signed(width), name=f"new{name}")
         kept = [Signal(signed(width), name=f"kept{name}_{b}", reset_less=True) for b in range(2)]
-        m.d.comb += new.eq(held + late)
-        m.d.sync += [late.eq(product), held.eq(Mux(self.clear, 0, new))]
+        m.d.comb += [now.eq(product), new.eq(held + late)]
+        m.d.sync += [late.eq(now), held.eq(Mux(self.clear, 0, new))]
         for b in range(2):
             with m.If(self.closed2 & (self.bank == b)):
                 m.d.sync += kept[b].eq(new)

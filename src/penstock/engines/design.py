@@ -368,7 +368,8 @@ class Design(hooks.Shown, ABC):
         )
 
     def runs_on(self, device: Device) -> Device:
-        """Return the device. Raises DeviceError where it runs another design, OptionError for none."""
+        """Return the device, which has this design's registers from now on: it may have been opened without.
+        Raises DeviceError where it runs another design, OptionError for none."""
         from penstock.host.device import Device, DeviceError
 
         if not isinstance(device, Device):
@@ -377,6 +378,7 @@ class Design(hooks.Shown, ABC):
             raise DeviceError(
                 f"{device.path}: the device runs design {device.design:08x}, not {self.identity:08x}"
             )
+        device.register_map = self.registers
         return device
 
     def device_in_simulation(self, needed: int) -> Device:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Core", "Port", "core_of"]
 
+#: where Python's own modules are: a state machine's signal is made in `contextlib`
+_PYTHON = Path(os.__file__).resolve().parent
 _MEMBER = re.compile(r"(aw|w|b|ar|r)[a-z]+")
 
 
@@ -77,7 +80,7 @@ def core_of(design: Design, ip: str, file: str) -> Core:
     engine = design.component(library)
     shell = Shell(engine, engine.register_map)
     ports = tuple(_ports(shell))
-    file = re.sub(r'["\\*\x00-\x1f]', "_", file)  # it stands in texts and attributes of Verilog
+    file = re.sub(r'["\\`*\x00-\x1f]', "_", file)  # it stands in texts and attributes of Verilog
     lines = {name: f"{file}:{line}" for name, line in design.lines().items()}
 
     def names(modules: Iterable[str]) -> Mapping[str, str]:
@@ -106,9 +109,9 @@ def _relative(source: str) -> str | None:
         return None
     if where.is_relative_to(root):
         return f"{where.relative_to(root).as_posix()}:{line}"
-    for folder in sys.path:
-        if folder and where.is_relative_to(Path(folder).resolve()):
-            return f"{where.relative_to(Path(folder).resolve()).as_posix()}:{line}"
+    for folder in (Path(name).resolve() for name in sys.path if name):
+        if folder != _PYTHON and where.is_relative_to(folder):
+            return f"{where.relative_to(folder).as_posix()}:{line}"
     return None
 
 
