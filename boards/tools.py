@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -167,12 +168,14 @@ def run_group(
     if overdue.is_set():
         raise Overdue(name, log, timeout or 0.0)
     if process.returncode:
-        raise ToolError(name, log, _reason(log))
+        raise ToolError(name, log, _reason(log, process.returncode))
     return log
 
 
-def _reason(log: str) -> str:
-    """Return the line of a tool's output that says what went wrong."""
+def _reason(log: str, code: int) -> str:
+    """Return what went wrong: the signal that ended a tool, or the line of its output that says so."""
+    if code < 0:
+        return f"it was ended by {signal.Signals(-code).name}"
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     for line in lines:
         if line.startswith("ERROR"):

@@ -382,3 +382,10 @@ def test_of_several_that_want_the_same_build_one_makes_it(
     with ThreadPoolExecutor(2) as workers:
         one, other = workers.map(make, range(2))
     assert one.files == other.files and begun == [1]
+
+
+def test_a_tool_that_was_killed_says_so(tmp_path: Path) -> None:
+    """Its last line, of what it was doing, is no reason."""
+    text = "import os, signal; print('Info: at iteration #10', flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    with pytest.raises(ToolError, match=r"^router: it was ended by SIGKILL$"):
+        run_group("router", _program(tmp_path, text), tmp_path)
