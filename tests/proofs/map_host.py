@@ -60,7 +60,7 @@ class MapHost:
             elif name.startswith("FrameOpener.number") and self._records:
                 given[name] = draw.choice((1, 1, 2))
             elif name.startswith("FrameOpener.fits"):
-                given[name] = draw.random() < 0.9
+                given[name] = draw.random() < 0.8
             elif ".fits" in name or name == "Door.role0":  # a writer's
                 given[name] = 1
             elif name.startswith(("Sponge.result", "FrameOpener.key", "FrameOpener.operation")):
