@@ -113,7 +113,8 @@ def _carries(
     over0, over1 = [], []
     for lane, value in enumerate(x):
         ones0, rest = full(value, 0)
-        over0.append(pipe.wire(ones0 & (rest + add[lane])[RANDOM_BITS], name="over0"))
+        carried = pipe.wire(rest + add[lane], name="carried")
+        over0.append(pipe.wire(ones0 & carried[RANDOM_BITS], name="over0"))
         ones1, rest = full(value, 1)
         over1.append(pipe.wire(ones1 & Mux(stochastic, rest.any(), rest[-1]), name="over1"))
     return over0, over1
@@ -168,7 +169,8 @@ def renormalise(
             ]
             coarse, even, fine = parts
             kept = Mux(bump, Mux(micro, even, coarse), Mux(micro, fine, even))
-            m = (kept + add[lane])[RANDOM_BITS : RANDOM_BITS + bits]
+            up = pipe.wire(kept + add[lane], name="up")
+            m = up[RANDOM_BITS : RANDOM_BITS + bits]
             m = pipe.wire(Mux(gone, 0, m)[:bits], name="m")
             magnitudes.append(m)
             signs.append(s.sign[lane] & m.any())

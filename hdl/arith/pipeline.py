@@ -151,24 +151,29 @@ def round_pack(
     inf: ValueLike,
     nan: ValueLike,
     zero_sign: ValueLike | None = None,
+    pipe: Pipeline | None = None,
 ) -> Value:
     """Round to nearest even and give the code; the order of precedence is nan, inf, zero, number.
 
     `significand` has fraction_bits + 1 bits, the top one set; `exponent` is biased, of `exponent_shape`; `guard` is the first bit dropped,
-    `sticky` the or of the rest. A zero takes `zero_sign`, or `sign`.
+    `sticky` the or of the rest. A zero takes `zero_sign`, or `sign`. Steps are named in `pipe`, where one is given.
     """
+
+    def named(value: Value, name: str) -> Value:
+        return value if pipe is None else pipe.wire(value, name=name)
+
     f, e = format.fraction_bits, format.exponent_bits
     up = guard & (sticky | significand[0])
-    rounded = (Cat(significand[:f], exponent) + up)[: f + len(exponent)]
+    rounded = named((Cat(significand[:f], exponent) + up)[: f + len(exponent)], "ahead")
     biased = rounded[f:]
     small = biased[-1] | ~biased.any()
     large = ~biased[-1] & (biased[e:].any() | biased[:e].all())
-    vanish = zero | (small & ~inf)
+    large, vanish = named(large, "large"), named(zero | (small & ~inf), "vanish")
     top = Mux(nan | inf | (large & ~zero), (1 << e) - 1, Mux(vanish, 0, biased[:e]))
     fraction = Mux(nan, 1 << (f - 1), Mux(vanish | inf | large, 0, rounded[:f]))
-    return Cat(
-        fraction[:f], top[:e], Mux(zero, sign if zero_sign is None else zero_sign, sign) & ~nan
-    )
+    whose = Mux(zero, sign if zero_sign is None else zero_sign, sign) & ~nan
+    fraction, top = named(fraction[:f], "fraction"), named(top[:e], "top")
+    return Cat(fraction, top, named(whose, "code_sign"))
 
 
 def kept(s: SimpleNamespace) -> dict[str, Value]:

@@ -37,12 +37,14 @@ def _narrowed(code: Value) -> Value:
     return Cat(fraction[:10], Mux(over, 31, Mux(under, 0, (exponent - 16)[:5]))[:5], code[16])
 
 
-def normalised(code: Value) -> Value:
+def normalised(pipe: Pipeline, code: Value) -> Value:
     """A rate (`models.pim.rate`) in INNER: subnormal rates are shifted until they have a leading one."""
     fraction, exponent = code[:10], code[10:15]
     zeros, some = leading_zeros(fraction)
+    zeros = pipe.wire(zeros, name="zeros")
     small = Cat((fraction << (zeros + 1))[:10], Mux(some, 16 - zeros, 0)[:6])
-    return Cat(Mux(exponent.any(), _widened(code)[:16], small)[:16], code[15])
+    whole = Mux(exponent.any(), _widened(code)[:16], small)[:16]
+    return Cat(pipe.wire(whole, name="rate"), code[15])
 
 
 class Float16Lane(wiring.Component):
@@ -92,7 +94,8 @@ class Float16Lane(wiring.Component):
         data, k = self._data(lane), self.i_k[16 * lane : 16 * (lane + 1)]
         c = self.i_c[width * lane : width * (lane + 1)]
         factor = pipe.wire(Mux(self.i_valid, c, _widened(self.i_v))[:width], name="factor")
-        other = _widened(Mux(self.i_valid | self.i_attend, data, k)[:16])
+        chosen = pipe.wire(Mux(self.i_valid | self.i_attend, data, k)[:16], name="chosen")
+        other = _widened(chosen)
         product = self._product(pipe, factor, pipe.wire(other, name="other"))
         m.submodules[f"change{lane}"] = change = unit("add", INNER)
         m.submodules[f"sum{lane}"] = total = unit("add", INNER)
@@ -117,10 +120,11 @@ class Float16Lane(wiring.Component):
         """a · b, rounded, and 0 where one of them is 0: one rank, and then no register."""
         x, y, p = Unpacked(a, INNER), Unpacked(b, INNER), INNER.fraction_bits + 1
         exponent = x.exponent + y.exponent - INNER.bias
-        none = x.zero | y.zero
+        none = pipe.wire(x.zero | y.zero, name="none")
+        product = x.normal_significand * y.normal_significand
         s = pipe.rank(
             exponent=pipe.wire(exponent, exponent_shape(INNER), name="exponent"),
-            product=x.normal_significand * y.normal_significand,
+            product=pipe.wire(product, name="product"),
             sign=x.sign ^ y.sign,
             zero=none,
             inf=(x.inf | y.inf) & ~none,
@@ -137,6 +141,7 @@ class Float16Lane(wiring.Component):
             s.zero,
             s.inf,
             s.nan,
+            pipe=pipe,
         )
         return pipe.wire(code, name="rounded")
 
@@ -148,6 +153,7 @@ class Float16Lane(wiring.Component):
             b = self.i_q[16 * lane : 16 * (lane + 1)]
             none = pipe.wire(~a[10:15].any() | ~b[10:15].any(), name="none")
             product = Cat(a[:10], Const(1, 1)) * Cat(b[:10], Const(1, 1))
+            product = pipe.wire(product, name="term")
             fields[f"p{lane}"] = Mux(none, 0, product)[:22]
             fields[f"e{lane}"] = Mux(none, 0, a[10:15] + b[10:15])[:_EXPONENT]
             fields[f"s{lane}"] = a[15] ^ b[15]

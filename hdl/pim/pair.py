@@ -173,7 +173,8 @@ class Pair(wiring.Component):
         m.d.comb += ones.eq(self.data == sum(rate.ONE << 16 * n for n in range(16)))
         rates: Any = self.data
         if wide:
-            rates = Cat(*(normalised(self.data.word_select(n, 16)) for n in range(16)))
+            pipe = Pipeline(m)
+            rates = Cat(*(normalised(pipe, self.data.word_select(n, 16)) for n in range(16)))
         for name in ("c0", "v1" if wide else "c1", "k", "q", "v0"):
             data = rates if name[0] == "c" else self.data
             written = self.store & (self.register == REGISTERS.index(name)).replicate(2)

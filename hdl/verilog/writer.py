@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +37,8 @@ _CALLED = {
     "$reduce_xor": "parity", "$shl": "shifted", "$shr": "shifted", "$sshr": "shifted", "$shift": "part",
     "$divfloor": "quotient", "$modfloor": "remainder", "$dff": "register", "$adff": "register",
 }  # fmt: skip
+#: wires that the source names: not Amaranth, as what goes out of a module without one
+_NAMED = re.compile(r"\\(?!port\$\d+\$\d+$)")
 #: see `written`
 Place = Callable[[str, str], str | None]
 
@@ -214,7 +217,7 @@ class _Writer:
     def counts(self) -> tuple[int, int]:
         """Return how many signals and memories the text declares, and how many of them have no name in the source."""
         wires = [name for name in self.called if self.module.wires[name].width]
-        unnamed = self.helpers + sum(not name.startswith("\\") for name in wires)
+        unnamed = self.helpers + sum(_NAMED.match(name) is None for name in wires)
         return len(wires) + len(self.memories) + self.helpers, unnamed
 
     def _source(self, name: str, attributes: Mapping[str, str], end: str = " ") -> str:

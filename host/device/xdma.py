@@ -57,10 +57,11 @@ class Xdma:
             for what, how in flags.items():
                 path = f"{place}_{what}"
                 self._handles[what] = files.open(path, how)
-        except OSError as problem:
+        except (OSError, ValueError) as problem:  # no name of a file has a zero in it
             self.close()
+            why = problem.strerror if isinstance(problem, OSError) else problem
             hint = "is the board's bitstream loaded, AMD's driver too, and may you open its files?"
-            raise LinkError(f"{path} cannot be opened: {problem.strerror}", hint) from None
+            raise LinkError(f"{path} cannot be opened: {why}", hint) from None
 
     def read(self, space: Space, at: int, size: int) -> bytes:
         if space is Space.REGISTERS:

@@ -97,6 +97,8 @@ def test_a_device_in_simulation(folder: Path) -> None:
 def test_addresses(folder: Path) -> None:
     with pytest.raises(LinkError, match="/dev/xdma77_user cannot be opened") as found:
         ps.open("xdma:/dev/xdma77", design=folder)
+    with pytest.raises(LinkError, match="cannot be opened"):
+        ps.open("xdma:/dev/xdma\0")
     assert "AMD's driver" in found.value.hint
     with pytest.raises(DeviceError):
         ps.open("xdma:")

@@ -200,6 +200,8 @@ def test_names() -> None:
         "int32",
         "size",
         "uint_fast16",
+        "quad",
+        "stack",
         "std",
         "litex",
         "random",
@@ -311,6 +313,9 @@ def test_the_same_design_gives_the_same_files() -> None:
 def test_an_unknown_flow(tmp_path: Path) -> None:
     with pytest.raises(KernelError, match="--for must be one of plain, fusesoc"):
         checked(tmp_path / "new", "churn", ("quartus",))
+    design = compile(ROOT / "examples/linear.py", "small", dims={"d": 2})
+    with pytest.raises(KernelError, match="not 'quartus'"):
+        design.export(tmp_path / "new", ip="churn", targets="quartus")
 
 
 #: an example of each engine and kind, and how it is made small

@@ -486,3 +486,16 @@ def test_what_an_instance_gives_has_one_name() -> None:
     m.d.comb += [b.eq(given + 0), c.eq((given << 0) ^ (given << 0))]
     [top] = written(rtlil.convert(m, ports=[a, b, c]))
     assert "assign b = given;" in top.text and "assign c = given ^ given;" in top.text
+
+
+def test_what_amaranth_names_has_no_name() -> None:
+    """Parts of a named value that go out of their module have none of the source's."""
+    m, inner = Module(), Module()
+    a, some, y = Signal(4, name="a"), Signal(4, name="some"), Signal(2, name="y")
+    inner.d.comb += some.eq(Cat((a + 1)[:2], (a + 3)[:2]))
+    m.submodules.inner = inner
+    m.d.comb += y.eq(some[2:])
+    modules = list(written(rtlil.convert(m, ports=[a, y], emit_src=False)))
+    [found] = [module for module in modules if module.called.endswith("inner")]
+    nameless = set(re.findall(r"\bport_\d+_\d+\b", found.text))
+    assert nameless and found.unnamed == len(nameless) < found.signals

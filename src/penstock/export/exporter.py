@@ -78,6 +78,7 @@ def export(
     name that cannot be one, OptionError for an unknown flow or option, OutputError for a folder that holds anything
     else.
     """
+    targets = (targets,) if isinstance(targets, str) else targets
     checked(folder, ip, targets)
     known = {*design.arguments, "seed"}
     if unknown := next((name for name in options if name not in known), None):

@@ -25,7 +25,8 @@ _KEPT = frozenset(f"{_RDL} {_HEADERS} {' '.join(_OURS)} {' '.join(kwlist).lower(
 _TYPES = frozenset(
     """clock div fpos imaxdiv int16 int32 int64 int8 intmax intptr ldiv lldiv max_align ptrdiff sig_atomic size uint16 uint32 uint64
     uint8 uintmax uintptr wctrans wint blkcnt blksize clockid dev fsblkcnt fsfilcnt gid id ino key mode nlink off pid pthread ssize
-    suseconds timer uid useconds""".split()
+    suseconds timer uid useconds
+    caddr daddr fexcept femode fsid loff quad siginfo sigset stack u_quad""".split()
 ) | {
     f"{sign}int_{kind}{bits}"
     for sign in ("", "u")
