@@ -194,7 +194,8 @@ def test_ports_that_are_dealt_over_channels(dealt):
         dealt=dealt,
         frames_dealt=dealt // 2,
         pace=40,
-        frame_pace=21,
+        frame_pace=120,  # merges wait for it
+        window=32,
         deadline=plan(40, 8, memory=hbm).deadline,
         buckets=64,
         bins=400,
