@@ -15,7 +15,7 @@ from ...models.analytics.resources import estimate
 from ...models.analytics.shell import blocks
 from ...models.feasible import slower
 from ...models.heap.schema import TYPES, Schema
-from ...models.memory.dealt import CHUNK_BITS
+from ...models.memory.dealt import CHUNK_BITS, MOST_BUS_BYTES, Deal, at_random
 from ...models.memory.timing import Memory
 from ...models.numerics.formats import Format
 from ...models.resources import Resources
@@ -39,8 +39,6 @@ __all__ = ["Candidate", "Maker", "Point"]
 _SLOW_READS = ("ecp5",)
 #: groups of tuples that wait for the engine or are computed, at most
 _SLOTS = 64
-#: memory ports over which rows are dealt, at most
-_CHANNELS = 4
 #: Striders of a port, at most
 _WALKERS = 8
 
@@ -118,6 +116,7 @@ class Maker:
     _programs: dict[Any, Program] = field(init=False, default_factory=dict)
     _schedules: dict[Any, Scheduled] = field(init=False, default_factory=dict)
     _layouts: dict[int, TupleLayout] = field(init=False, default_factory=dict)
+    _deals: dict[int, Deal] = field(init=False, default_factory=dict)
     _made: dict[Point, Candidate] = field(init=False, default_factory=dict)
 
     @cached_property
@@ -259,7 +258,8 @@ class Maker:
             lean=self.target.lean,
             tables=self.tables,
             dedupe=self.choices.dedupe,
-            channels=self._channels(point.ports),
+            channels=self.deal(point.ports).channels,
+            joined=self.deal(point.ports).joined,
             window_latency=5 if self.target.lean and self.target.family in _SLOW_READS else 4,
             notes={
                 "means": any(node.attrs.get("counts", False) for node in self.graph.nodes),
@@ -267,12 +267,21 @@ class Maker:
             },
         )
 
-    def _channels(self, ports: int) -> int:
-        """Return over how many memory ports rows are dealt: those that are left, where no row is longer than a chunk."""
+    def deal(self, ports: int) -> Deal:
+        """Return over how many of the memory ports that are left rows are dealt: so many joined that a word has the shortest row, and as many channels
+        as bring the longest one at random in the cycles of its words, where no row is longer than a chunk."""
         sizes = [row_bytes(table.columns, self.fmt.container) for table in self.tables]
-        free = max(1, self.target.ports - ports)
-        short = bool(sizes) and max(sizes) <= 1 << CHUNK_BITS
-        return min(_CHANNELS, 1 << free.bit_length() - 1) if short else 1
+        free, bus = max(1, self.target.ports - ports), self.target.bus_bytes
+        if ports not in self._deals:
+            deal = Deal()
+            if sizes and max(sizes) <= 1 << CHUNK_BITS:
+                room = 1 << free.bit_length() - 1
+                joined = min(room, max(1, min(sizes) // bus), MOST_BUS_BYTES // bus)
+                each, most = max(*sizes, bus * joined) // joined, room // joined
+                needed = at_random(self.memory, each, bus) * bus / each
+                deal = Deal(min(most, 1 << (ceil(needed) - 1).bit_length()), joined)
+            self._deals[ports] = deal
+        return self._deals[ports]
 
     def _slots(self, scheduled: Scheduled, point: Point) -> int:
         """Return slots for the groups being computed, one being loaded, and what arrives while a batch is closed."""

@@ -22,6 +22,7 @@ from ...models.rows.unit import WRITES
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4, shared_by
 from ..memory.dealt import Dealt
+from ..memory.joined import Joined
 from ..memory.writer import BurstWriter
 from ..modules import Parts
 from ..rows.unit import RowUnit
@@ -62,7 +63,7 @@ class AnalyticsEngine(wiring.Component):
         ]
         if plan.tables:
             rows = AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes)
-            buses += [rows] * plan.channels
+            buses += [rows] * plan.deal.ports
         super().__init__(engine_members(self.register_map, buses))
 
     def elaborate(self, platform):
@@ -242,18 +243,25 @@ class AnalyticsEngine(wiring.Component):
 
     def _deal(self, unit: RowUnit) -> None:
         """Give the row unit its memory ports."""
-        m, plan = self.m, self.plan
-        ports = [getattr(self, f"m{plan.ports + k}") for k in range(plan.channels)]
-        if plan.channels == 1:
-            shared_by(m, ports[0], unit.bus)
-            return
-        config, window = unit.config, window_beats(plan.bus_bytes)
-        bursts = max(-(-config.words(t) // window) for t in range(len(config.tables)))
-        opened = max(config.commands, WRITES) * bursts + 2
-        m.submodules.dealt = dealt = Dealt(unit.bus.signature, plan.channels, opened, whole=True)
-        shared_by(m, dealt.master, unit.bus)
-        for k, port in enumerate(ports):
-            shared_by(m, port, getattr(dealt, f"bus{k}"))
+        m, plan, channels = self.m, self.plan, [unit.bus]
+        ports = [getattr(self, f"m{plan.ports + k}") for k in range(plan.deal.ports)]
+        if plan.channels > 1:
+            config = unit.config
+            window = window_beats(config.bus_bytes)
+            bursts = max(-(-config.words(t) // window) for t in range(len(config.tables)))
+            opened = max(config.commands, WRITES) * bursts + 2
+            m.submodules.dealt = dealt = Dealt(unit.bus.signature, plan.channels, opened)
+            shared_by(m, dealt.master, unit.bus)
+            channels = [getattr(dealt, f"bus{k}") for k in range(plan.channels)]
+        if plan.joined > 1:
+            narrow = []
+            for k, channel in enumerate(channels):
+                m.submodules[f"joined{k}"] = joined = Joined(unit.bus.signature, plan.joined)
+                shared_by(m, joined.master, channel)
+                narrow += [getattr(joined, f"bus{n}") for n in range(plan.joined)]
+            channels = narrow
+        for port, channel in zip(ports, channels, strict=True):
+            shared_by(m, port, channel)
 
     def _writer(self, results: BeatWriter | ResultWriter | ScoreWriter) -> None:
         """Let results leave through a writer on the first port."""

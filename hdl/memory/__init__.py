@@ -5,6 +5,7 @@ from .axi import AXI4, AXI4Lite, Manager, Response, shared_by
 from .blockram import BlockRam
 from .dealt import Dealt
 from .guard import Guard
+from .joined import Joined
 from .reader import BurstReader, Splitter, command_shape
 from .sdram import SdramController, SdramPins
 from .spram import Spram
@@ -19,6 +20,7 @@ __all__ = [
     "BurstWriter",
     "Dealt",
     "Guard",
+    "Joined",
     "Manager",
     "Response",
     "SdramController",

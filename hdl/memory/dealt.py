@@ -4,14 +4,14 @@ from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.memory.dealt import CHUNK_BITS, ROW_BITS
+from ...models.memory.dealt import CHUNK_BITS
 from ..stream.queue import Queue
 
 __all__ = ["Dealt"]
 
 
 class Dealt(wiring.Component):
-    """Deals chunks of 4 KiB over channels: chunk n lies in channel n modulo their number, behind those of the same channel.
+    """Deals chunks of 4 KiB over channels: chunk n lies in channel n modulo their number, behind those of the same channel (`models.memory.dealt.Deal`).
 
     Whatever passes is passed on in the same cycle. Read data and answers come back in the order of their
     commands: a channel that is quicker keeps its own until then. W passes in the cycles behind its AW.
@@ -24,9 +24,6 @@ class Dealt(wiring.Component):
         A power of two, ≥ 2.
     opened
         Bursts of each direction that may be begun and not ended.
-    whole
-        Each channel has all addresses, so that what lies in memory does not depend on their number; which one it is,
-        says `models.memory.dealt.channel_of`.
 
     Members
     -------
@@ -34,11 +31,10 @@ class Dealt(wiring.Component):
     bus0, bus1, … : Out(signature)
     """
 
-    def __init__(self, signature, channels, opened, whole=False):
+    def __init__(self, signature, channels, opened):
         if channels < 2 or channels & (channels - 1):
             raise ValueError(f"channels must be a power of two, 2 or more, not {channels!r}")
         self.port, self.channels, self.opened = signature, channels, opened
-        self.whole = whole
         self.bits = (channels - 1).bit_length()
         buses = {f"bus{k}": Out(signature) for k in range(channels)}
         super().__init__({"master": In(signature), **buses})
@@ -66,7 +62,7 @@ class Dealt(wiring.Component):
         room, taken = Signal(name=f"{channel}_room"), Signal(name=f"{channel}_taken")
         ready = Array(getattr(bus, f"{channel}ready") for bus in self.buses)[number]
         m.d.comb += [
-            number.eq(address[CHUNK_BITS:] ^ (address[ROW_BITS:] if self.whole else 0)),
+            number.eq(address[CHUNK_BITS:]),
             room.eq(Cat(order.i.ready for order in orders).all()),
             getattr(master, f"{channel}ready").eq(ready & room),
             taken.eq(getattr(master, f"{channel}valid") & ready & room),
@@ -77,7 +73,7 @@ class Dealt(wiring.Component):
             offers = getattr(master, f"{channel}valid") & room & (number == k)
             m.d.comb += getattr(bus, f"{channel}valid").eq(offers)
             local = Cat(address[:CHUNK_BITS], address[CHUNK_BITS + self.bits :])
-            m.d.comb += getattr(bus, f"{channel}addr").eq(address if self.whole else local)
+            m.d.comb += getattr(bus, f"{channel}addr").eq(local)
             for name in ("id", "len", "size", "burst"):
                 m.d.comb += getattr(bus, channel + name).eq(getattr(master, channel + name))
 

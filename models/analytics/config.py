@@ -23,10 +23,11 @@ from functools import cached_property
 from typing import Any
 
 from ..heap.schema import Schema
+from ..memory.dealt import Deal
 from ..numerics.formats import Format, parse_format
 from ..numerics.policy import InputPolicy
 from ..rows.golden import CHANGES
-from ..rows.unit import Place, RowTable, RowUnitConfig
+from ..rows.unit import MOST_UNDER_WAY, UNDER_WAY, Place, RowTable, RowUnitConfig
 from ..strider.config import PortConfig, WalkConfig
 from ..strider.isa import encode
 from ..strider.layout import TupleLayout
@@ -228,7 +229,7 @@ class AnalyticsPlan:
     for an engine that learns nothing and writes the score of each tuple. `indices`: of rows of models, in the order of their places behind
     a tuple's codes; `on_index`, `on_unseen`: what becomes of tuples whose index names no row, and of categories that the design does not
     know. `tables`: models that lie in memory, of which the core has lines; `dedupe`: an index with the rows of the tuple before is not looked up;
-    `channels`: memory ports over which `hdl.memory.Dealt` deals them. `lean`: the
+    `channels`, `joined`: the memory ports over which they are dealt (`models.memory.dealt.Deal`). `lean`: the
     Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same. `memory_bytes`: of the
     memory that a lean plan's addresses reach, which then have just the bits for it; 0: not known. `window_latency`: `PortConfig.latency` of the Striders.
     `on_overflow`, `on_nan`: as of `InputPolicy`; they are in the Striders' program, so that the hardware is the same but for a lean plan and one that
@@ -271,6 +272,7 @@ class AnalyticsPlan:
     tables: tuple[RowTable, ...] = ()
     dedupe: bool = False
     channels: int = 1
+    joined: int = 1
     ring: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
 
@@ -332,6 +334,11 @@ class AnalyticsPlan:
         copied = {op.dest: op.operands[0].buffer for op in self.ops if op.fn == "pass"}
         return self.buffers[copied.get(buffer, buffer)].name
 
+    @property
+    def deal(self) -> Deal:
+        """How rows of models in memory lie behind the memory ports that they have."""
+        return Deal(self.channels, self.joined)
+
     @cached_property
     def row_unit(self) -> RowUnitConfig | None:
         """What brings rows of models in memory into lines of the core; None where there are none."""
@@ -348,7 +355,8 @@ class AnalyticsPlan:
             self.layout.beats,
             self.merge_count,
             self.format.container,
-            self.bus_bytes,
+            self.bus_bytes * self.joined,
+            min(UNDER_WAY * self.channels, MOST_UNDER_WAY),
             bags=tuple(index.places for index in named) if self.dedupe else (),
         )
 
@@ -409,8 +417,9 @@ class AnalyticsPlan:
             del data["dedupe"]
         if not self.tables:
             del data["tables"]
-        if self.channels == 1:
-            del data["channels"]
+        for name in ("channels", "joined"):
+            if getattr(self, name) == 1:
+                del data[name]
         if not self.ring:
             del data["ring"]
         if not self.indices:

@@ -50,8 +50,7 @@ class RowsAsked:
     def unit(self, plan: AnalyticsPlan, memory: Memory) -> RowUnitModel:
         """Return the row unit, on memory ports of its own."""
         assert plan.row_unit is not None
-        channels = [memory.channel() for _ in range(plan.channels)]
-        port = channels[0] if plan.channels == 1 else DealtPorts(channels)
+        port = memory.channel() if plan.deal.ports == 1 else DealtPorts(memory, plan.deal)
         return RowUnitModel(plan.row_unit, port, self.bases)
 
 

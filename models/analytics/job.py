@@ -261,7 +261,7 @@ def bound(
     by_rows = RowTerms(0, 0, 0, 0)
     chain = max(epochs * waits.chain - waits.last, 0) if waits else 0
     if plan.row_unit is not None and rows is not None:
-        by_rows = row_terms(plan.row_unit, rows.asked, rows.bases, memory, epochs, plan.channels)
+        by_rows = row_terms(plan.row_unit, rows.asked, rows.bases, memory, epochs, plan.deal)
     busiest = -(-pages // plan.ports) * plan.page_size * epochs
     work: dict[int, int] = {}
     for op in plan.ops:

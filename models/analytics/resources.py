@@ -75,8 +75,19 @@ def parts(plan: AnalyticsPlan, target: Target) -> dict[str, Cost]:
             round(copies.get(part, 1) * luts * scale), round(copies.get(part, 1) * flops[part])
         )
     if plan.row_unit is not None:
-        found["rows"] = plan.row_unit.cost
+        unit, ports = plan.row_unit.cost, _ports_of_rows(plan)
+        found["rows"] = Cost(unit.lut + ports.lut, unit.ff + ports.ff)
     return found
+
+
+def _ports_of_rows(plan: AnalyticsPlan) -> Cost:
+    """Return what deals rows over several memory ports, as synthesised alone for an ECP5: `hdl.memory.Dealt` chooses every bit of a word that comes."""
+    lut, ff = 0, 0
+    if plan.channels > 1:
+        lut, ff = 300 + 8 * plan.bus_bytes * plan.joined * (plan.channels - 1), 63
+    if plan.joined > 1:
+        lut, ff = lut + 15 * plan.deal.ports, ff + 3 * plan.deal.ports
+    return Cost(lut, ff)
 
 
 def features(plan: AnalyticsPlan, target: Target) -> dict[str, dict[str, float]]:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from ..bound import Machine, Terms
 from ..crypto.gcm import cycles
 from ..memory import Memory, Writer
-from ..memory.dealt import DealtPorts
+from ..memory.dealt import Deal, DealtPorts
 from ..target import Target
 from .back import BackSchedule
 from .boundary import Frames
@@ -106,7 +106,7 @@ class Schedule:
 def cleared(config: OmapConfig, memory: Memory) -> int:
     """Return the cycles that the first start takes for clearing HBM, whose channels have this timing,
     before the run."""
-    idle, dealt = [], DealtPorts([memory] * config.dealt, whole=False)
+    idle, dealt = [], DealtPorts(memory, Deal(config.dealt))
     for at, size in config.zeros:
         writer = Writer(dealt, config.bus_bytes)
         idle.append(writer.write(1, at, size // config.bus_bytes, lambda previous: 0)[2])

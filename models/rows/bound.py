@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..memory.dealt import channel_of
+from ..memory.dealt import Deal
 from ..memory.dram import Dram, Mapping
 from ..memory.timing import Memory
 from .unit import RowUnitConfig
@@ -36,10 +36,10 @@ def row_terms(
     bases: Sequence[int],
     memory: Memory,
     epochs: int,
-    channels: int = 1,
+    deal: Deal,
 ) -> RowTerms:
-    """Return the terms for so many epochs, in each of which tuples ask for rows (tuples, places) of tables at the addresses `bases`, over so many
-    `channels` of memory."""
+    """Return the terms for so many epochs, in each of which tuples ask for rows (tuples, places) of tables at the addresses `bases`, over memory ports that
+    have them by `deal`."""
     read = written = 0
     lanes = missed = 0
     addresses = []
@@ -56,12 +56,13 @@ def row_terms(
         missed += fetched
         addresses.append(bases[t] + distinct * config.row_bytes(t))
     at = np.concatenate(addresses)
-    of = channel_of(at, channels)
+    of, at = deal.place(at)
+    each = config.bus_bytes // deal.joined
     return RowTerms(
         epochs * _lookups(config, asked) + missed,
-        memory.least(read // channels, written // channels, config.bus_bytes),
+        memory.least(read // deal.channels, written // deal.channels, each),
         lanes,
-        max(_opened(memory, at[of == k]) for k in range(channels)),
+        max(_opened(memory, at[of == k]) for k in range(deal.channels)),
     )
 
 
@@ -89,12 +90,14 @@ def _opened(memory: Memory, addresses: np.ndarray) -> int:
     return clocks * memory.ratio.numerator // memory.ratio.denominator
 
 
-def busiest_bank(memory: Memory, addresses: Sequence[int]) -> tuple[int, int] | None:
-    """Return the DRAM bank, counted over all groups, that has most of some rows' first bytes, the lowest of equals, and how many; None where
+def busiest_bank(memory: Memory, addresses: Sequence[int], deal: Deal) -> tuple[int, int] | None:
+    """Return the DRAM bank, counted over all groups and channels, that has most of some rows' first bytes, the lowest of equals, and how many; None where
     memory is no DRAM."""
     if not isinstance(memory, Dram) or not len(addresses):
         return None
-    return busiest(_banks(memory, np.asarray(addresses, np.int64))[0])
+    channels, at = deal.place(np.asarray(addresses, np.int64))
+    parts = memory.timing.organisation
+    return busiest(channels * parts.groups * parts.banks + _banks(memory, at)[0])
 
 
 def _next_uses(trace: np.ndarray) -> np.ndarray:

@@ -51,6 +51,8 @@ WRITES = 32
 TUPLES, MISSES = 2, 16
 #: tuples that are held, at least and at most
 LEAST_AHEAD, MOST_AHEAD = 32, 256
+#: rows that are fetched at once of a channel of memory, and of all, at most
+UNDER_WAY, MOST_UNDER_WAY = 32, 128
 #: a row that comes is kept where these bits of the shift register are 0
 RARELY = 0x4880
 
@@ -127,7 +129,7 @@ class RowUnitConfig:
     batch: int
     container: int
     bus_bytes: int
-    commands: int = 32
+    commands: int = UNDER_WAY
     bags: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from penstock.engines.analytics.measure import quicker
 from penstock.engines.base import Given
 from penstock.hdl.rows import lookup, mover
 from penstock.models.analytics.config import AnalyticsPlan
+from penstock.models.memory.dealt import Deal
 from penstock.models.rows.unit import Directory, RowTable
 from penstock.sim.machine import PAGE
 from penstock.sim.windows import Windows
@@ -60,26 +61,51 @@ def _compiled(
 
 
 @pytest.mark.parametrize(
-    ("ports", "channels", "memory"), [(3, 2, "latency=5,bytes=3"), (8, 4, "hbm2")]
+    ("ports", "factors", "deal", "memory"),
+    [
+        (3, 10, Deal(1, 2), "latency=5,bytes=3"),
+        (8, 3, Deal(2, 2), "hbm2"),
+        pytest.param(9, 2, Deal(4, 1), "hbm2", marks=pytest.mark.long),
+        pytest.param(17, 6, Deal(4, 4), "ddr4-2400", marks=pytest.mark.long),
+    ],
 )
-def test_channels(ports: int, channels: int, memory: str, tmp_path: Path) -> None:
-    """Rows of several tables over two and four memory ports, some of them written back while others come: results are those of one port."""
+def test_several_ports(ports: int, factors: int, deal: Deal, memory: str, tmp_path: Path) -> None:
+    """Rows of several tables over ports with memories of their own, some of them written back while others come: results are those of one port."""
     table = ratings(np.random.default_rng(8), 40, 600, 900)
     (tmp_path / "k.psk").write_text(LRMF + "  batch 8\n")
     place, found = {"P": "memory:20", "Q": "memory:17"}, []
     for many in (2, ports):
         part, choices = replace(TWO, ports=many), ps.Choices(place=place)
-        more = {"dims": {"m": 600, "n": 900, "k": 10}, "choices": choices}
+        more = {"dims": {"m": 600, "n": 900, "k": factors}, "choices": choices, "memory": memory}
         design = ps.compile(tmp_path / "k.psk", part, table, "float32", **more)
         found.append((design, _equal(design, table, "rtl", memory)))
     (one, moved), (design, dealt) = found
-    assert (one.compiled.plan.channels, design.compiled.plan.channels) == (1, channels)
+    assert (one.compiled.plan.deal, design.compiled.plan.deal) == (Deal(), deal)
     assert moved == dealt and dealt["rows_written"] > 60
     same = [of.run(table, backend="golden").codes for of in (one, design)]
     assert all(np.array_equal(same[0][name], codes) for name, codes in same[1].items())
-    assert len(design.compiled.bus_ports) == 1 + channels
+    spaces = [port.space for port in design.compiled.bus_ports]
+    assert spaces == [0, *range(1, deal.ports + 1)]
+    images = design.compiled.images()
+    assert [f"rows_m{k}.bin" in images for k in (0, 1, deal.ports)] == [False, True, True]
     said = [sections._plan(of.compiled.plan) for of in (one, design)]
-    assert "interleaves" not in said[0] and f"over {channels} ports of a memory that" in said[1]
+    assert "channel each" not in said[0] and f"over {deal.ports} ports with a channel" in said[1]
+
+
+@pytest.mark.parametrize("channels", [1, 2, 8])
+@pytest.mark.parametrize("joined", [1, 4])
+def test_what_a_port_has(channels: int, joined: int) -> None:
+    """Bytes lie where `Deal.place` says, and come back."""
+    deal = Deal(channels, joined)
+    content = np.random.default_rng(1).integers(0, 256, 3 * PAGE * channels).astype(np.uint8)
+    parts = deal.parts(content, 8)
+    assert len(parts) == channels * joined and np.array_equal(deal.whole(parts, 8), content)
+    for word, at in enumerate(range(0, len(content), 8)):
+        part, wide = word % joined, at - word % joined * 8
+        channel, there = deal.place(wide)
+        assert channel == wide // PAGE % channels
+        held = parts[channel * joined + part][there : there + 8]
+        assert np.array_equal(held, content[at : at + 8])
 
 
 def _moved(run: ps.Run) -> dict[str, int]:

@@ -8,16 +8,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from time import time
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from systemrdl import RDLCompiler
 
+import penstock as ps
 from penstock.api import compile
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.errors import Conflict, OptionError
@@ -26,11 +29,14 @@ from penstock.export.core import Port, core_of
 from penstock.export.exporter import checked, exported
 from penstock.export.flows import rendered
 from penstock.export.names import check_ip, class_name
+from penstock.models.memory.dealt import Deal
 from penstock.output import OutputError, check_folder, write_folder
 from penstock.saved import sealed
 from penstock.sim.native.toolchain import verilator_root
+from penstock.targets import target_named
 from testbench.c_driver import program
 from testbench.cores import flipped, icarus, lint, ran
+from testbench.kernels.by_index import LRMF, ratings
 from testbench.outside import KERNEL, commands, installed
 
 Commanded = Callable[..., tuple[int, str, str]]
@@ -358,6 +364,21 @@ def test_a_map(tmp_path: Path) -> None:
     assert '"i_vault_root": self.vault_root' in module and "i_vault_valid" in module
     flags = ["--binary", "--timing", "-CFLAGS", "-fcoroutines", "-f", "filelist.f"]
     assert verilated(core, "kept_tb", *flags, "tb/kept_tb.v").startswith("PASS kept: ")
+
+
+@pytest.mark.long
+def test_rows_over_several_ports(tmp_path: Path) -> None:
+    """Each port of rows has a memory of its own in the bench."""
+    (tmp_path / "k.psk").write_text(LRMF + "  batch 8\n")
+    table, place = ratings(np.random.default_rng(8), 40, 60, 90), {"P": "memory", "Q": "memory"}
+    part, choices = replace(target_named("small"), ports=5), ps.Choices(place=place)
+    more = {"dims": {"m": 60, "n": 90, "k": 3}, "choices": choices, "memory": "hbm2"}
+    design = ps.compile(tmp_path / "k.psk", part, table, "float32", **more)
+    assert design.compiled.plan.deal == Deal(2, 2)
+    core = design.export(tmp_path / "dealt", ip="dealt", data=table)
+    assert "of memory 4" in (core / "tb/vectors/script.hex").read_text()
+    flags = ["--binary", "--timing", "-CFLAGS", "-fcoroutines", "-f", "filelist.f"]
+    assert verilated(core, "dealt_tb", *flags, "tb/dealt_tb.v").startswith("PASS dealt: ")
 
 
 def verilated(folder: Path, top: str, *arguments: str) -> str:

@@ -35,33 +35,31 @@ class _Order:
         return here[0] + here[1]
 
 
-def _dealt(b: Bench, whole: bool) -> tuple[Dealt, list, Manager]:
-    port = AXI4(address_width=19 if whole else 15, data_bytes=4)
-    dut = b.m.submodules.dut = Dealt(port, 2, _OPEN, whole)
+def _dealt(b: Bench) -> tuple[Dealt, list, Manager]:
+    port = AXI4(address_width=15, data_bytes=4)
+    dut = b.m.submodules.dut = Dealt(port, 2, _OPEN)
     buses = [dut.bus0, dut.bus1]
     # bits 12 to 14 of an address in bytes are bits 10 to 12 in words; those below are 0
-    return dut, buses, Manager(b, _Shifted(b, dut.master, whole), address_bits=3, opened=_OPEN)
+    return dut, buses, Manager(b, _Shifted(b, dut.master), address_bits=3, opened=_OPEN)
 
 
 class _Shifted:
-    """A port whose addresses in words are chunks; with `whole` one bit of them, and the two that name a DRAM's rows."""
+    """A port whose addresses in words are chunks."""
 
-    def __init__(self, b: Bench, bus, whole: bool) -> None:
+    def __init__(self, b: Bench, bus) -> None:
         self._bus, self.araddr, self.awaddr = bus, Signal(15), Signal(15)
         for name in ("araddr", "awaddr"):
-            chunk = getattr(self, name)[2:5]
-            parts = (chunk[0], Const(0, 4), chunk[1:]) if whole else (chunk,)
-            b.d.comb += getattr(bus, name).eq(Cat(Const(0, 12), *parts))
+            b.d.comb += getattr(bus, name).eq(Cat(Const(0, 12), getattr(self, name)[2:5]))
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._bus, name)
 
 
-def both(whole: bool = False) -> Bench:
+def both() -> Bench:
     """A manager in front of two channels, which answer when they like."""
     b = Bench()
-    dut, buses, manager = _dealt(b, whole)
-    channel_of = lambda address: address[12] ^ address[17] if whole else address[12]
+    dut, buses, manager = _dealt(b)
+    channel_of = lambda address: address[12]
     master = dut.master
     reads = [ReadMemory(b, bus, f"reads{k}", opened=_OPEN) for k, bus in enumerate(buses)]
     writes = [WriteMemory(b, bus, f"writes{k}", opened=_OPEN) for k, bus in enumerate(buses)]
@@ -80,7 +78,7 @@ def both(whole: bool = False) -> Bench:
             valid, address = (getattr(bus, f"{channel}{what}") for what in ("valid", "addr"))
             given = getattr(master, f"{channel}addr")
             b.check(f"{name} {k} is its own", ~valid | (channel_of(given) == k))
-            there = given if whole else given[13:15] << 12
+            there = given[13:15] << 12
             b.check(f"{name} {k} lies behind those before it", ~valid | (address == there))
             b.steady(b.check, f"{name} {k}", valid, getattr(bus, f"{channel}ready"), address[12:14])
         b.check(
@@ -118,11 +116,5 @@ PROOFS = [
                 _NAME, "order.o.ready.eq(valid & ready & last),", "order.o.ready.eq(valid & ready),"
             ),
         ),
-    ),
-    Proof(
-        "hdl.memory.Dealt",
-        "the same where each channel has all addresses",
-        lambda: both(whole=True),
-        (Defect(_NAME, "address if self.whole else local", "local"),),
     ),
 ]

@@ -29,6 +29,7 @@ from penstock.models.target import Target
 from penstock.tables import table_on
 
 from .frozen import Frozen
+from .in_memory import row_parts, row_spaces
 from .measure import ROWS
 from .workload import Assumption, Scored, Training
 
@@ -89,10 +90,10 @@ class AnalyticsDesign(Design):
         from penstock.sim.native import PortSpec
 
         plan = self.plan
-        rows = plan.channels * bool(plan.tables)  # the last ones are the rows' own
-        return tuple(
-            PortSpec(f"m{q}_axi", plan.bus_bytes, True, q == 0 or q >= plan.ports)
-            for q in range(plan.ports + rows)
+        pages = [PortSpec(f"m{q}_axi", plan.bus_bytes, True, q == 0) for q in range(plan.ports)]
+        return *pages, *(
+            PortSpec(f"m{plan.ports + k}_axi", plan.bus_bytes, space=space)
+            for k, space in enumerate(row_spaces(plan))
         )
 
     def component(self, parts: Parts) -> Any:
@@ -160,9 +161,12 @@ class AnalyticsDesign(Design):
     def images(self) -> dict[str, bytes]:
         models, unit = self.models(), self.plan.row_unit
         found = {"boot.bin": images(self.plan, self.runs(), models).boot.tobytes()}
-        if unit is not None:
+        if unit is not None and self.plan.deal.ports == 1:
             for t in range(len(unit.tables)):
                 found[f"rows{t}.bin"] = unit.image(t, models).tobytes()
+        elif unit is not None:
+            for k, part in enumerate(row_parts(self.plan, models), self.plan.ports):
+                found[f"rows_m{k}.bin"] = part.tobytes()
         return found
 
     def listings(self) -> dict[str, bytes]:

@@ -10,12 +10,15 @@ from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.shell import ROW_COUNTERS
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import Memory
+from penstock.models.memory.dealt import Deal
+from penstock.models.numerics.formats import Codes
 from penstock.models.rows.bound import busiest, busiest_bank
 from penstock.models.rows.unit_cycles import RowUnitModel
 from penstock.outcome import Outcome
 from penstock.report.rows import Row, Share
+from penstock.sim.machine import PAGE, round_up
 
-__all__ = ["named", "row_counters", "rows_moved"]
+__all__ = ["named", "row_counters", "row_parts", "row_places", "row_spaces", "rows_moved"]
 
 #: causes of waits as reports name them; the last one is that of tuples that were looked up
 _CAUSES = {
@@ -39,7 +42,35 @@ def named(error: HardwareError, plan: AnalyticsPlan) -> HardwareError:
     return HardwareError(error.code, detail=f"row {error.item - 1:,} of {models}")
 
 
-def row_counters(unit: RowUnitModel, asked: np.ndarray, memory: Memory) -> dict[str, int]:
+def row_spaces(plan: AnalyticsPlan) -> tuple[int, ...]:
+    """Return the address space of each memory port that rows have: a single one's is that of pages, several have one of their own each."""
+    ports = plan.deal.ports if plan.tables else 0
+    return (0,) if ports == 1 else tuple(range(1, ports + 1))
+
+
+def row_places(plan: AnalyticsPlan, begin: int = 0) -> tuple[tuple[int, ...], int]:
+    """Return the addresses of tables of rows that lie from `begin` on, and the bytes that they take."""
+    tables, end, unit = [], begin, plan.row_unit
+    for size, rows in unit.sizes if unit else ():
+        tables.append(-(-end // size) * size)
+        end = round_up(tables[-1] + rows * size, PAGE * plan.channels)
+    return tuple(tables), end - begin
+
+
+def row_parts(plan: AnalyticsPlan, models: Mapping[str, Codes], begin: int = 0) -> list[np.ndarray]:
+    """Return what each of the ports of rows has from `begin` on."""
+    (tables, size), unit = row_places(plan, begin), plan.row_unit
+    content = np.zeros(size, np.uint8)
+    for t, at in enumerate(tables):
+        assert unit is not None
+        image = unit.image(t, models)
+        content[at - begin :][: len(image)] = image
+    return plan.deal.parts(content, plan.bus_bytes)
+
+
+def row_counters(
+    unit: RowUnitModel, asked: np.ndarray, memory: Memory, deal: Deal
+) -> dict[str, int]:
     """Return what a row unit moved, what it waited for, which rows and which DRAM bank were asked for most."""
     counts = unit.counts
     moved = counts.lookups, counts.hits, counts.fetched, counts.written
@@ -54,7 +85,7 @@ def row_counters(unit: RowUnitModel, asked: np.ndarray, memory: Memory) -> dict[
                 f"hottest_row.{table.models[0]}": row,
                 f"hottest_lookups.{table.models[0]}": times,
             }
-    if bank := busiest_bank(memory, unit.moved):
+    if bank := busiest_bank(memory, unit.moved, deal):
         found |= dict(zip(("busiest_bank", "busiest_bank_rows"), bank, strict=True))
     return found
 

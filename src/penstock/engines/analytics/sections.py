@@ -151,10 +151,11 @@ def _plan(plan: AnalyticsPlan) -> str:
     striders = plural(plan.walkers, "Strider") + (" each" if plan.ports > 1 else "")
     threads = f"{plural(plan.threads, 'thread')} × {plural(plan.lanes, 'lane')}"
     tuples = "a tuple" if plan.threads == 1 else f"{plan.threads} tuples"
-    over = f"; rows over {plan.channels} ports of a memory that interleaves 4 KiB"
+    pairs = f", {plan.joined} of them one word" if plan.joined > 1 else ""
+    over = f"; rows over {plan.deal.ports} ports with a channel each{pairs}"
     return (
         f"{threads}, {plural(plan.ports, 'port')} with {striders}; "
-        f"{tuples} every {plural(schedule.interval, 'cycle')}{batch}{over * (plan.channels > 1)}"
+        f"{tuples} every {plural(schedule.interval, 'cycle')}{batch}{over * (plan.deal.ports > 1)}"
     )
 
 

@@ -37,14 +37,13 @@ from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
 from penstock.models.ring import Line
 from penstock.models.rows.errors import RowCode
-from penstock.models.rows.unit import RowUnitConfig
 from penstock.models.strider.costs import Costs
 from penstock.models.strider.judge import RowCounts
 from penstock.rings import bring, least, lines, waited
 from penstock.sim.machine import PAGE, Metered, round_up
 from penstock.tables import RowError, learning_error, table_failure
 
-from .in_memory import named, row_counters
+from .in_memory import named, row_counters, row_parts, row_places, row_spaces
 
 if TYPE_CHECKING:
     from .design import AnalyticsDesign
@@ -59,21 +58,21 @@ _BUS = 128
 
 @dataclass(frozen=True)
 class _Places:
-    """Where a run's bytes lie: the boot image at 0, then the result, then each port's pages, then tables of rows.
+    """Where a run's bytes lie: the boot image at 0, then the result, then each port's pages, then tables of rows, or these by themselves where they have
+    several ports.
 
-    `size`: bytes of all of it. Pages begin at multiples of 4 KiB, which bursts do not cross; the
+    `rows`: where the tables' memory begins, and its bytes; `size`: bytes of all of it. Pages begin at multiples of 4 KiB, which bursts do not cross; the
     result shares such a piece with the boot image where both fit.
     """
 
     result: int
     pages: tuple[int, ...]
     tables: tuple[int, ...]
+    rows: tuple[int, int]
     size: int
 
     @classmethod
-    def of(
-        cls, boot: int, result: int, page_bytes: list[int], unit: RowUnitConfig | None
-    ) -> _Places:
+    def of(cls, boot: int, result: int, page_bytes: list[int], plan: AnalyticsPlan) -> _Places:
         place = round_up(boot, _BUS)
         if place // PAGE != (place + result - 1) // PAGE:
             place = round_up(boot)
@@ -81,11 +80,9 @@ class _Places:
         for size in page_bytes:
             pages.append(end)
             end += round_up(size)
-        tables = []
-        for size, rows in unit.sizes if unit else ():
-            tables.append(-(-end // size) * size)
-            end = round_up(tables[-1] + rows * size)
-        return cls(place, tuple(pages), tuple(tables), end)
+        begin = end if plan.deal.ports == 1 else 0
+        tables, rows = row_places(plan, begin)
+        return cls(place, tuple(pages), tables, (begin, rows), end + rows)
 
     @classmethod
     def of_run(cls, design: AnalyticsDesign, pages: int, rows: int) -> _Places:
@@ -96,7 +93,7 @@ class _Places:
             result = round_up(rows * plan.format.container, plan.bus_bytes)
         shares = [len(range(q, pages, plan.ports)) for q in range(plan.ports)]
         sizes = [(plan.ring or share) * plan.schema.page_size for share in shares]
-        return cls.of(boot, max(result, 1), sizes, plan.row_unit)
+        return cls.of(boot, max(result, 1), sizes, plan)
 
 
 def _moved(design: AnalyticsDesign, pages: int) -> tuple[int, int]:
@@ -167,7 +164,7 @@ def _cycles(
         **waited(coming),
     }
     if by_rows is not None and taken.rows is not None:
-        counters |= row_counters(taken.rows, by_rows.asked, memory)
+        counters |= row_counters(taken.rows, by_rows.asked, memory, plan.deal)
     if late is not None:
         counters["row_waits.changes"] = epochs * sum(late.total)
     scores = 0 if plan.score is None else taken.tuples
@@ -310,12 +307,11 @@ class Training(Workload):
         registers |= {f"pages{q}": len(part) for q, part in enumerate(parts)}
         registers |= {f"row_address{t}": at for t, at in enumerate(places.tables)}
         unit, plan = self.design.plan.row_unit, self.design.plan
-        tables = (
-            [unit.image(t, self.design.models()) for t in range(len(plan.tables))] if unit else []
-        )
-        for at, table in zip(places.tables, tables, strict=True):
-            machine.reserve(at, len(table))
-            machine.write(at, table)
+        begin, size = places.rows
+        parts = row_parts(plan, self.design.models(), begin) if unit else []
+        for part, space in zip(parts, row_spaces(plan), strict=True):
+            machine.reserve(begin, size // plan.deal.ports, space=space)
+            machine.write(begin, part, space=space)
         ended = machine.run(registers, feeds=feeds)
         facts = {
             "epochs": ended.counters.get("epochs", 0),
@@ -324,9 +320,14 @@ class Training(Workload):
         if ended.error is not None:
             return Result(None, named(ended.error, plan), facts)
         found = unpack_result(plan, machine.read(places.result, result)) if plan.core.models else {}
-        for t, (at, table) in enumerate(zip(places.tables, tables, strict=True)):
-            assert unit is not None
-            found |= unit.unpacked(t, machine.read(at, len(table)))
+        if unit is not None:
+            each = [
+                machine.read(begin, size // plan.deal.ports, space=space)
+                for space in row_spaces(plan)
+            ]
+            content = plan.deal.whole(each, plan.bus_bytes)
+            for t, (at, (row, rows)) in enumerate(zip(places.tables, unit.sizes, strict=True)):
+                found |= unit.unpacked(t, content[at - begin :][: row * rows])
         return Result(
             {plan.buffers[n].name: found[plan.buffers[n].name] for n in plan.models}, None, facts
         )
