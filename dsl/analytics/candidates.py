@@ -116,7 +116,7 @@ class Maker:
     _programs: dict[Any, Program] = field(init=False, default_factory=dict)
     _schedules: dict[Any, Scheduled] = field(init=False, default_factory=dict)
     _layouts: dict[int, TupleLayout] = field(init=False, default_factory=dict)
-    _deals: dict[int, Deal] = field(init=False, default_factory=dict)
+    _random: dict[int, float] = field(init=False, default_factory=dict)
     _made: dict[Point, Candidate] = field(init=False, default_factory=dict)
 
     @cached_property
@@ -221,6 +221,7 @@ class Maker:
             replace(b, slots=slots) if b.kind in ("input", "index") else self._rows(b)
             for b in buffers
         )
+        deal = self.deal(point.ports)
         names = {
             buffers[remap[n]].name: np.asarray(v).tolist()
             for n, v in zip(program.runs, program.run_values, strict=True)
@@ -258,8 +259,8 @@ class Maker:
             lean=self.target.lean,
             tables=self.tables,
             dedupe=self.choices.dedupe,
-            channels=self.deal(point.ports).channels,
-            joined=self.deal(point.ports).joined,
+            channels=deal.channels,
+            joined=deal.joined,
             window_latency=5 if self.target.lean and self.target.family in _SLOW_READS else 4,
             notes={
                 "means": any(node.attrs.get("counts", False) for node in self.graph.nodes),
@@ -271,17 +272,15 @@ class Maker:
         """Return over how many of the memory ports that are left rows are dealt: so many joined that a word has the shortest row, and as many channels
         as bring the longest one at random in the cycles of its words, where no row is longer than a chunk."""
         sizes = [row_bytes(table.columns, self.fmt.container) for table in self.tables]
-        free, bus = max(1, self.target.ports - ports), self.target.bus_bytes
-        if ports not in self._deals:
-            deal = Deal()
-            if sizes and max(sizes) <= 1 << CHUNK_BITS:
-                room = 1 << free.bit_length() - 1
-                joined = min(room, max(1, min(sizes) // bus), MOST_BUS_BYTES // bus)
-                each, most = max(*sizes, bus * joined) // joined, room // joined
-                needed = at_random(self.memory, each, bus) * bus / each
-                deal = Deal(min(most, 1 << (ceil(needed) - 1).bit_length()), joined)
-            self._deals[ports] = deal
-        return self._deals[ports]
+        room, bus = 1 << max(1, self.target.ports - ports).bit_length() - 1, self.target.bus_bytes
+        if not sizes or max(sizes) > 1 << CHUNK_BITS or room == 1:
+            return Deal()
+        joined = min(room, max(1, min(sizes) // bus), MOST_BUS_BYTES // bus)
+        each = max(*sizes, bus * joined) // joined
+        if each not in self._random:
+            self._random[each] = at_random(self.memory, each, bus)
+        needed = ceil(self._random[each] * bus / each)
+        return Deal(min(room // joined, 1 << (needed - 1).bit_length()), joined)
 
     def _slots(self, scheduled: Scheduled, point: Point) -> int:
         """Return slots for the groups being computed, one being loaded, and what arrives while a batch is closed."""

@@ -75,8 +75,7 @@ def parts(plan: AnalyticsPlan, target: Target) -> dict[str, Cost]:
             round(copies.get(part, 1) * luts * scale), round(copies.get(part, 1) * flops[part])
         )
     if plan.row_unit is not None:
-        unit, ports = plan.row_unit.cost, _ports_of_rows(plan)
-        found["rows"] = Cost(unit.lut + ports.lut, unit.ff + ports.ff)
+        found["rows"] = plan.row_unit.cost + _ports_of_rows(plan)
     return found
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from random import Random
 from typing import Any
 
@@ -158,7 +157,6 @@ class _Writes:
         return self._answer
 
 
-@cache
 def at_random(memory: Memory, row_bytes: int, bus_bytes: int) -> float:
     """Return the cycles of a row at random of one channel, of many that wait and are read in order, with a port of `bus_bytes`."""
     reader, random = Reader(memory.channel(), bus_bytes, _UNDER_WAY), Random(1)
