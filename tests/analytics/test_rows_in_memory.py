@@ -61,23 +61,25 @@ def _compiled(
 
 
 @pytest.mark.parametrize(
-    ("ports", "factors", "deal", "memory"),
+    ("part", "ports", "factors", "deal", "memory"),
     [
-        (3, 10, Deal(1, 2), "latency=5,bytes=3"),
-        (8, 3, Deal(2, 2), "hbm2"),
-        pytest.param(9, 2, Deal(4, 1), "hbm2", marks=pytest.mark.long),
-        pytest.param(17, 6, Deal(4, 4), "ddr4-2400", marks=pytest.mark.long),
+        ("small", 3, 10, Deal(1, 2), "latency=5,bytes=3"),
+        ("small", 8, 3, Deal(2, 2), "hbm2"),
+        pytest.param("small", 9, 2, Deal(2, 1), "hbm2", marks=pytest.mark.long),
+        pytest.param("u55c", 32, 10, Deal(4, 2), "dram", marks=pytest.mark.long),
     ],
 )
-def test_several_ports(ports: int, factors: int, deal: Deal, memory: str, tmp_path: Path) -> None:
+def test_several_ports(
+    part: str, ports: int, factors: int, deal: Deal, memory: str, tmp_path: Path
+) -> None:
     """Rows of several tables over ports with memories of their own, some of them written back while others come: results are those of one port."""
     table = ratings(np.random.default_rng(8), 40, 600, 900)
     (tmp_path / "k.psk").write_text(LRMF + "  batch 8\n")
     place, found = {"P": "memory:20", "Q": "memory:17"}, []
     for many in (2, ports):
-        part, choices = replace(TWO, ports=many), ps.Choices(place=place)
+        target, choices = replace(target_named(part), ports=many), ps.Choices(place=place)
         more = {"dims": {"m": 600, "n": 900, "k": factors}, "choices": choices, "memory": memory}
-        design = ps.compile(tmp_path / "k.psk", part, table, "float32", **more)
+        design = ps.compile(tmp_path / "k.psk", target, table, "float32", **more)
         found.append((design, _equal(design, table, "rtl", memory)))
     (one, moved), (design, dealt) = found
     assert (one.compiled.plan.deal, design.compiled.plan.deal) == (Deal(), deal)
