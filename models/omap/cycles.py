@@ -106,9 +106,9 @@ class Schedule:
 def cleared(config: OmapConfig, memory: Memory) -> int:
     """Return the cycles that the first start takes for clearing HBM, whose channels have this timing,
     before the run."""
-    idle, dealt = [], DealtPorts(memory, Deal(config.dealt))
+    idle = []
     for at, size in config.zeros:
-        writer = Writer(dealt, config.bus_bytes)
+        writer = Writer(DealtPorts(memory, Deal(config.dealt)), config.bus_bytes)
         idle.append(writer.write(1, at, size // config.bus_bytes, lambda previous: 0)[2])
     return max(idle) + 1
 
