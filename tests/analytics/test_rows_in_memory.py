@@ -24,7 +24,7 @@ from penstock.hdl.rows import lookup, mover
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.memory.dealt import Deal
 from penstock.models.rows.unit import Directory, RowTable
-from penstock.sim.machine import PAGE
+from penstock.sim.machine import PAGE, round_up
 from penstock.sim.windows import Windows
 from penstock.targets import target_named
 from testbench.kernels.by_index import (
@@ -244,7 +244,7 @@ def test_a_bus_error_names_the_row(
     text = "kernel k(a: index[n], x: input, s: model[n])\n  s[a] += x\n"
     design = _compiled(text, table, {"n": rows}, tmp_path, {"s": "memory:5"})
     unit = design.compiled.plan.row_unit
-    size, there = unit.row_bytes(0) * rows, PAGE // unit.row_bytes(0)
+    size, there = round_up(unit.row_bytes(0) * rows), PAGE // unit.row_bytes(0)
 
     def place(self: Windows, at: int, data: np.ndarray, space: int = 0) -> None:
         if len(data) != size:
