@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.models.memory import parse_memory
+from penstock.models.memory.dealt import Deal
 from penstock.models.memory.timing import Memory
 from penstock.models.rows.bound import busiest_bank, row_terms
 from penstock.models.rows.unit import Place, RowTable, RowUnitConfig
@@ -55,7 +56,7 @@ def test_each_term_is_reached(
     term: str, unit: RowUnitConfig, trace: np.ndarray, memory: str
 ) -> None:
     made = parse_memory(memory)
-    terms = row_terms(unit, trace[:, None], [0], made, 1)
+    terms = row_terms(unit, trace[:, None], [0], made, 1, Deal())
     found = ran(unit, trace, made)
     cycles = max(found.there, found.free)
     assert max(terms._fields, key=lambda name: getattr(terms, name)) == term, terms
@@ -77,7 +78,10 @@ def test_waits_are_all_there_is() -> None:
 
 
 def test_busiest_bank() -> None:
-    assert busiest_bank(parse_memory("latency=5,bytes=8"), [0, 8]) is None
+    assert busiest_bank(parse_memory("latency=5,bytes=8"), [0, 8], Deal()) is None
     memory = parse_memory("sdr-166")
-    bank, times = busiest_bank(memory, [8 * row for row in ONE_BANK.tolist()] + [1024]) or (-1, 0)
+    bank, times = busiest_bank(memory, [8 * row for row in ONE_BANK.tolist()] + [1024], Deal()) or (
+        -1,
+        0,
+    )
     assert (bank, times) == (0, 400)
