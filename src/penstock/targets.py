@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,12 +12,14 @@ from penstock.boards.records import Misread, from_json, read
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
 from penstock.errors import bad_value
+from penstock.models.link import BYTE_BITS
 from penstock.models.link.kinds import KINDS, Link, parse_link, stated
 from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.plugins import absent
+from penstock.models.target import Link as LinkRecord
 from penstock.models.target import Target
 
-__all__ = ["from_json", "link_named", "link_of", "target_named", "timing_of"]
+__all__ = ["from_json", "link_named", "link_of", "linked", "target_named", "timing_of"]
 
 
 def target_named(name: str | Path | Target) -> Target:
@@ -117,6 +120,22 @@ def link_of(target: Target, text: str | None = None) -> Link | None:
     if link.latency_us is not None:
         given["latency"] = Fraction(str(link.latency_us)) / 10**6
     return _into(KINDS.get(link.kind, stated)(**given), target)
+
+
+def linked(target: Target, text: str | None) -> Target:
+    """Return a target with the link that `--link` says in place of its own, no board of which it is no link. Raises KernelError (E604)."""
+    if text is None:
+        return target
+    link = link_named(text, "--link")
+    if link.kind == "uart":
+        record = LinkRecord(kind=link.kind, baud=int(link.rate * BYTE_BITS), source="--link")
+    else:
+        rate, latency = float(link.rate * 8 / 10**9), float(link.latency * 10**6)
+        record = LinkRecord(kind=link.kind, gbps=rate, latency_us=latency, source="--link")
+    board = target.board
+    joined = link.kind in ("uart", target.link.kind)
+    joined = joined or (link.kind == "udp" and board is not None and bool(board.rgmii))
+    return replace(target, link=record, board=board if joined else None)
 
 
 def _into(link: Link, target: Target) -> Link:

@@ -328,3 +328,15 @@ def test_an_exported_core_is_no_design(tmp_path: Path) -> None:
     write_folder(tmp_path / "core", sealed({"export": {"ip": "a"}}, {"rtl/a.v": b"module a;"}))
     with pytest.raises(FolderError, match="core holds a core, no design: export wrote it"):
         read_folder(tmp_path / "core")
+
+
+@pytest.mark.parametrize("link", ["udp", "gbps=2,latency=3us", "uart,baud=500000"])
+def test_a_link_is_kept(link: str, tmp_path: Path) -> None:
+    """A design that was compiled for a link is modelled with it, as `penstock model` models it."""
+    words = [str(EXAMPLES / "logistic.py"), "--target", "colorlight-i5", "--dim", "d=4"]
+    words += ["--format", "fixed:8,8", "--data", "random:rows=3000", "--ring", "2", "--link", link]
+    out, told = tmp_path / "made", tmp_path / "model.json"
+    assert run(["compile", *words, "--out", str(out), "-q"]) == 0
+    assert run(["model", *words, "--json", str(told), "-q"]) == 0
+    cycles = ps.load(out).run("random:rows=3000", "model").cycles
+    assert cycles == json.loads(told.read_text())["cycles"]["model"]

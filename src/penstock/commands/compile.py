@@ -23,11 +23,13 @@ def _compile(state: State, **values: Any) -> None:
     folder = Path(state.begin("compile", values)["out"])
     from penstock.commands.job import Job
     from penstock.output import check_folder, earlier
+    from penstock.targets import linked, target_named
 
     job = Job.begin(state, "compile")
     check_folder(folder, earlier(folder))
     job = job.opened()
-    design = job.compile()
+    asked = state.asked.target or job.engine.default_target
+    design = job.compile(linked(target_named(asked), job.given.link))
     job.warn()
     design.check_ring()
     check_folder(folder, design.file_names())
