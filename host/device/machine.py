@@ -36,7 +36,12 @@ class DeviceMachine(Closing):
         return self.device.identity.memory_bytes
 
     def reserve(self, at: int, size: int, *, space: int = 0) -> None:
-        if at + size > self.capacity or space:
+        if space:
+            raise DeviceError(
+                "the design's memory ports have memories of their own, and the device has one for all",
+                "compile for a target with one memory port, or run it in simulation",
+            )
+        if at + size > self.capacity:
             raise DeviceError(
                 f"the run takes {at + size} bytes of memory; the device has {self.capacity}",
                 "fewer rows take less",

@@ -187,6 +187,8 @@ def test_what_a_device_cannot_do(machine: Machine) -> None:
         DeviceError, match=f"^the run takes {SIZE + 1} bytes of memory; the device has {SIZE}$"
     ):
         machine.reserve(SIZE, 1)
+    with pytest.raises(DeviceError, match="ports have memories of their own, and the device has"):
+        machine.reserve(0, 1, space=1)
     with pytest.raises(DeviceError, match="the register words has 32 bits"):
         machine.run({"words": 1 << 32})
 
