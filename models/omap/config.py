@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..crypto.ascon import ROUNDS, Pace, pace
+from ..memory.dealt import CHUNK_BITS
 
-__all__ = ["BLOCK", "CHUNK", "KEYS", "OmapConfig", "digest_of", "power_of_two"]
+__all__ = ["BLOCK", "KEYS", "OmapConfig", "digest_of", "power_of_two"]
 
 #: bytes of a cipher's block, the unit of all data paths
 BLOCK = 16
-#: bytes of HBM that lie in one channel, where a port has several
-CHUNK = 4096
 #: bytes of a key in the device, by what clients name items with: numbers are keys, others are hashed to them
 KEYS = {"u64": 8, "bytes": 16, "text": 16}
 
@@ -344,7 +343,7 @@ class OmapConfig:
     def channels(self) -> tuple[int, ...]:
         """Bytes of HBM by address space, from 1 on: channels of the position map and records, then of frames."""
         parts = (self.tables_bytes, self.dealt), (self.frames_bytes, self.frames_dealt)
-        return tuple(-(-size // (CHUNK * n)) * CHUNK for size, n in parts for _ in range(n))
+        return tuple(_up(-(-size // n), 1 << CHUNK_BITS) for size, n in parts for _ in range(n))
 
     @property
     def zeros(self) -> tuple[tuple[int, int], ...]:

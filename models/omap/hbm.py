@@ -20,9 +20,10 @@ from math import ceil, floor, log2
 import numpy as np
 from numpy.typing import NDArray
 
+from ..memory.dealt import Deal
 from ..memory.dram import Controller, Dram, Timing
 from .back import BackSchedule
-from .config import CHUNK, OmapConfig
+from .config import OmapConfig
 from .front_schedule import FrontSchedule
 
 __all__ = ["LATE", "TAILS", "Serve", "asked", "paced", "plainly", "settled", "waits"]
@@ -127,11 +128,10 @@ def _waits(
     address = draw.randint(_PLACES, size=len(cycle)).astype(np.int64) * port.size
     order = np.argsort(2 * cycle + writes, kind="stable")
     cycle, writes, address = cycle[order], writes[order], address[order]
-    found, dealt = [], port.dealt
-    for channel in range(dealt):
-        own = address // CHUNK % dealt == channel
-        local = address[own] // CHUNK // dealt * CHUNK + address[own] % CHUNK
-        found.append(_served(port, memory, cycle[own], writes[own], local, serve))
+    found, (channels, local) = [], Deal(port.dealt).place(address)
+    for channel in range(port.dealt):
+        own = channels == channel
+        found.append(_served(port, memory, cycle[own], writes[own], local[own], serve))
     return np.concatenate(found)
 
 

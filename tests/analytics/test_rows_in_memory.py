@@ -92,6 +92,7 @@ def test_several_ports(
     assert [f"rows_m{k}.bin" in images for k in (0, 1, deal.ports)] == [False, True, True]
     said = [sections._plan(of.compiled.plan) for of in (one, design)]
     assert "channel each" not in said[0] and f"over {deal.ports} ports with a channel" in said[1]
+    assert "in simulation alone" in said[1]  # no device gives a port a memory of its own
 
 
 @pytest.mark.parametrize("channels", [1, 2, 8])
