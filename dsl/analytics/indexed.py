@@ -35,6 +35,7 @@ _AS_INTEGERS = {
     "neg": "negative",
 }
 _NUMBER = "number(i) makes a value of an index"
+_CHOICE = "no operation chooses between indices: // and % bring them into other rows, as in E[i % len(E)], or a query makes a column of the chosen one"
 _CHANGE = "changes of rows are add, subtract, max, min and set, as in `E.at[i].add(v)` (as text: `E[i] += v`, -=, max=, min=, <-)"
 
 
@@ -228,6 +229,9 @@ class IndexedBuilder(GraphBuilder):
 
     def select(self, value: Operand, items: Sequence[Any], span: Span) -> Ref | None:
         if not any(isinstance(item, Ref) for item in items):
+            if isinstance(value, Ref) and self.is_integer(value) and self._picks(items):
+                hint = "the places of a bag are read together, as in E[c]; declare an index of its own for each column to tell them apart"
+                raise self.error("E208", "an index has no elements to pick", span, hint=hint)
             return None
         ref = self.operand(value, span)
         table, index = self._place(ref, items, span)
@@ -237,6 +241,10 @@ class IndexedBuilder(GraphBuilder):
             raise self.error("E303", "rows of a bag make a value of rank 3", span, hint=hint)
         name = self.nodes[table.index].attrs["name"]
         return self.operation("rows", [table, index], shape, span, {"name": name})
+
+    @staticmethod
+    def _picks(items: Sequence[Any]) -> bool:
+        return any(item is not None and item not in (":", "...") for item in items)
 
     def _place(self, table: Ref, items: Sequence[Any], span: Span) -> tuple[Ref, Ref]:
         """Return the model and the index of one or more of its rows. Raises KernelError (E208, E493)."""
@@ -358,7 +366,8 @@ class IndexedBuilder(GraphBuilder):
             node = self.nodes[ref.index]
             if node.op in INTEGERS and op not in MEANINGS and op != "change":
                 message = f"{self.name_of(op)} takes values of the kernel, and this is an index"
-                raise self.error("E492", message, span, (node.span, "an index"), hint=_NUMBER)
+                hint = _CHOICE if op == "where" else _NUMBER
+                raise self.error("E492", message, span, (node.span, "an index"), hint=hint)
             if node.op == "change" and not (op == "change" and ref == refs[0]):
                 name = node.attrs["name"]
                 raise self.error(

@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ...models.rows.integers import ABSENT, ARITHMETIC, COMPARISONS, hashed, numbers, present
+from ...models.rows.integers import (
+    ABSENT,
+    ARITHMETIC,
+    COMPARISONS,
+    hashed,
+    numbers,
+    present,
+    too_wide,
+)
 from ..core.operations import Elementwise, Structural
 
 __all__ = ["ABSENT", "CHANGES", "INTEGERS", "MEANINGS", "OPERATORS", "Change", "change_rows"]
@@ -31,6 +39,15 @@ CHANGES: dict[str, Callable[..., Any]] = {
 
 def _holds(name: str) -> Callable[..., Array]:
     return lambda a, b: COMPARISONS[name](a, b).astype(np.float64)
+
+
+def _exact(symbol: str) -> Callable[..., Array]:
+    def meaning(*operands: Array) -> Array:
+        if np.any(too_wide(symbol, *operands)):
+            raise OverflowError(f"integer {symbol} gives what 64 bits do not hold")
+        return ARITHMETIC[symbol](*operands)
+
+    return meaning
 
 
 def _hash(values: Sequence[Array], flags: Sequence[bool], attrs: dict[str, Any]) -> Array:
@@ -61,7 +78,7 @@ INTEGERS = frozenset(
     {"index", "hash", "integer", *(OPERATORS.get(symbol, symbol) for symbol in ARITHMETIC)}
 )
 _ALL: tuple[Elementwise | Structural, ...] = (
-    *(Elementwise(OPERATORS[s], f, operands=_TWO) for s, f in ARITHMETIC.items() if s in OPERATORS),
+    *(Elementwise(OPERATORS[s], _exact(s), operands=_TWO) for s in ARITHMETIC if s in OPERATORS),
     *(Elementwise(OPERATORS[s], _holds(s), operands=_TWO) for s in COMPARISONS),
     Elementwise("negative", ARITHMETIC["negative"]),
     Elementwise("integer", lambda v: np.asarray(v).astype(np.int64)),

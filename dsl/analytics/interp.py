@@ -67,7 +67,7 @@ def run(
     Every meta must have a value. `until` is tested after an epoch's last batch on the values of that batch: a model in its
     condition is the model that the batch began with. A table without rows leaves the models as they were.
 
-    Raises IndexError for a row that a model does not have.
+    Raises IndexError for a row that a model does not have, OverflowError for an integer that 64 bits do not hold.
     """
     given = {**inputs, **(outputs or {})}
     table: dict[int, np.ndarray] = {}

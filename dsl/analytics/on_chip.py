@@ -45,25 +45,27 @@ def why_golden_alone(
     return reason
 
 
-def no_hardware(graph: Graph, reason: str) -> Diagnostic | None:
-    """Return the error (E496) for what needs hardware, None where there is no reason."""
+def no_hardware(graph: Graph, reason: str, code: str = "E496") -> Diagnostic | None:
+    """Return the error for what needs hardware, None where there is no reason. `code`: E496, or E601 where the part holds no plan."""
     if not reason:
         return None
+    message = f"no hardware for these rows by an index: {reason}"
+    helps = "hardware takes a column or an array's element for each place, rows that there surely are, and models that fit on the part"
+    if code != "E496":
+        message = reason
+        helps = "a smaller dimension, a narrower format (--format) or a larger target (--target, --board) would help"
     hint = (
-        "golden results are there: backend golden, `penstock simulate --backend golden`; "
-        "hardware takes a column or an array's element for each place, rows that there surely are, and models that fit on the part"
+        f"golden results are there: backend golden, `penstock simulate --backend golden`; {helps}"
     )
-    return Diagnostic(
-        "E496", f"no hardware for these rows by an index: {reason}", _place(graph), hint=hint
-    )
+    return Diagnostic(code, message, _place(graph), hint=hint)
 
 
-def golden_alone(graph: Graph, reason: str | None = None) -> list[Diagnostic]:
-    """Return a warning (W496) where golden results are all that there is of a kernel."""
+def golden_alone(graph: Graph, reason: str | None = None, code: str = "E496") -> list[Diagnostic]:
+    """Return a warning (W496) where golden results are all that there is of a kernel. `code`: of the error where more is asked for."""
     reason = why_golden_alone(graph) if reason is None else reason
     if not reason:
         return []
-    hint = "`penstock simulate --backend golden` trains it; the other backends, builds and rates refuse it (E496)"
+    hint = f"`penstock simulate --backend golden` trains it; the other backends, builds and rates refuse it ({code})"
     what = f"this kernel has golden results alone: {reason}"
     return [Diagnostic("W496", what, _place(graph), hint=hint, severity="warning")]
 
@@ -160,5 +162,6 @@ def too_large(maker: Maker) -> str:
     have = target.bram * target.bram_bits + target.uram * ULTRA_BITS
     if bits > have:
         most = f", {largest} alone {sizes[largest]:,}" * (len(sizes) > 1)
-        return f"its models take {bits:,} bits{most}, and the RAM blocks of {target.name} have {have:,}"
+        what = f"its models take {bits:,} bits{most}, and its RAM blocks have {have:,}"
+        return f"kernel {maker.graph.name!r} does not fit on {target.name}: {what}"
     return ""

@@ -100,7 +100,7 @@ def plan(
     one = replace(maker, indices=bound, choices=replace(maker.choices, threads=1, ports=1))
     asked = placed(graph, maker.choices.place)
     check_hot(graph, maker.choices.hot)
-    reason = why_golden_alone(graph, maker, bound)
+    reason, code = why_golden_alone(graph, maker, bound), "E496"
     if not reason:
         said = {
             "--place": asked,
@@ -109,20 +109,20 @@ def plan(
         }
         if option := next((name for name, given in said.items() if given), ""):
             return _in_memory(one, asked or None, measure, option)
-        reason = too_large(maker)
+        reason, code = too_large(maker), "E601"
         try:
             if not reason:
                 found = _planned(one, measure)
                 return replace(found, indices=bound_indices(graph, bound))
         except KernelError as unfit:
-            reason = unfit.diagnostic.message
+            reason, code = unfit.diagnostic.message, unfit.diagnostic.code
         if not maker.choices.place:
             try:
                 return _in_memory(one, None, measure, "--place")
             except KernelError:  # the models themselves are what is too large
                 pass
     found = unscheduled(maker, bound)
-    return replace(found, notes={**found.notes, "golden_alone": reason})
+    return replace(found, notes={**found.notes, "golden_alone": reason, "refused": code})
 
 
 def _in_memory(

@@ -29,12 +29,15 @@ class BoundIndex:
     apart: bool = False
 
     def whole(self, schema: Schema) -> Schema:
-        """Return the schema of a table whose arrays have an element for each place, if its array that this index takes has."""
+        """Return the schema of a table whose arrays have an element for each place, if its array that this index takes has: without a
+        default of another length, which no row holds then."""
         attribute = self.columns[0][0]
         if not self.apart or not schema.columns[attribute].is_array:
             return schema
         columns = list(schema.columns)
-        columns[attribute] = replace(columns[attribute], length=self.places)
+        column = columns[attribute]
+        missing = column.missing if len(column.missing or ()) == self.places else None
+        columns[attribute] = replace(column, length=self.places, missing=missing)
         return replace(schema, columns=tuple(columns))
 
 

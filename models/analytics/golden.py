@@ -29,7 +29,7 @@ from ..rows.golden import NoRow
 from ..strider.judge import RowCounts
 from .batch import Batch
 from .config import AnalyticsPlan, Buffer, Op, depth
-from .rows import UNITS, Changed, Made, asked, integer_runs, read
+from .rows import UNITS, Changed, Made, asked, fitting, integer_runs, read
 from .timing import REDUCE_FN
 from .waves import together
 
@@ -40,6 +40,7 @@ __all__ = [
     "TrainingResult",
     "batches",
     "identity",
+    "named",
     "rows_asked",
     "takers",
     "train",
@@ -82,7 +83,7 @@ class NoRowOf(NoRow):
     """The tuple of a port that asks for a row that there is not."""
 
     def __init__(self, found: NoRow, source: np.ndarray) -> None:
-        super().__init__(found.row, found.rows, found.at)
+        super().__init__(str(found), found.at)
         self.port, self.number = source[found.at].tolist()
 
 
@@ -151,7 +152,7 @@ def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
 
 class Machine:
     """Evaluates a plan's operations. Group values are (tuples, rows, cols), all others (rows, cols). `tables`: what makes those
-    of models whose rows are changed."""
+    of models whose rows are changed; `wide`: of which of the tuples that were taken an integer does not fit in 64 bits, None for none."""
 
     def __init__(
         self,
@@ -162,6 +163,7 @@ class Machine:
     ):
         self.plan, self.fmt = plan, plan.format
         self.left_range = 0
+        self.wide: np.ndarray | None = None
         self.times = 1  # how often what is computed next is computed
         self.values: dict[int, Codes] = dict(models)
         for index, codes in zip(plan.runs, runs, strict=True):
@@ -172,7 +174,7 @@ class Machine:
 
     def take(self, tuples: Codes) -> None:
         """Make tuples (n, positions) those that operations of groups read."""
-        plan = self.plan
+        plan, self.wide = self.plan, None
         for number in plan.inputs():
             place = plan.layout.field(plan.buffers[number].name)
             rows = np.arange(place.rows)[:, None] * place.stride
@@ -273,7 +275,15 @@ class Machine:
 
 def rows_asked(plan: AnalyticsPlan, tuples: Codes) -> list[tuple[Op, np.ndarray]]:
     """Return the rows that tuples name by integers alone; see `asked`."""
-    return list(asked(Machine(plan, integer_runs(plan), {}), tuples))
+    return named(plan, tuples)[0]
+
+
+def named(plan: AnalyticsPlan, tuples: Codes) -> tuple[list[tuple[Op, np.ndarray]], np.ndarray]:
+    """Return `rows_asked`, and of which tuples an integer does not fit in 64 bits."""
+    machine = Machine(plan, integer_runs(plan), {})
+    rows = list(asked(machine, tuples))
+    wide = False if machine.wide is None else machine.wide
+    return rows, np.broadcast_to(wide, len(tuples))
 
 
 def train(
@@ -342,6 +352,7 @@ def _update(
             machine.merge(op, batch)
         else:
             machine.run(op, len(batch.tuples))
+    fitting(machine)
     written: dict[int, Codes] = {}
     for op in by_region["batch"]:
         if (

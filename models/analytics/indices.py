@@ -1,7 +1,8 @@
 """The integers of a table's indices, beside the codes of its tuples; which tuples a policy leaves out, and the first that is an error.
 
 Of a tuple that is seen, the values are judged first (`strider.judge`). Then each place of its indices, in order: a NULL, a category that
-the design does not know, an integer that counts too far. Then each row that integers alone name, in the order of the kernel.
+the design does not know, an integer that counts too far. Then integers that are made of these and do not fit in 64 bits, and each row that
+integers alone name, in the order of the kernel.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from numpy.typing import NDArray
 from ..errors import HardwareError
 from ..heap.reader import read_heap
 from ..rows.errors import IndexCode
+from ..rows.golden import TOO_WIDE
 from ..rows.integers import ABSENT
 from ..strider.errors import PageError
 from ..strider.judge import RowCounts
 from ..strider.table import walk_table
 from .config import AnalyticsPlan, Index
-from .golden import rows_asked
+from .golden import named
 
 __all__ = ["UNSEEN", "Port", "padded", "walk_port"]
 
@@ -200,11 +202,14 @@ class _Judge:
     def _rows(self) -> None:
         """Look at the rows that integers alone name."""
         plan = self.plan
-        for op, rows in rows_asked(plan, self.port.tuples):
+        asked, wide = named(plan, self.port.tuples)
+        code = PageError.VALUE_INDEX
+        self._say(wide[:, None], plan.on_index, code, "", -1, lambda place: TOO_WIDE)
+        for op, rows in asked:
             name, most = plan.buffers[op.operands[0].buffer].name, op.detail[0]
             beyond = (rows != ABSENT) & ((rows < 0) | (rows >= most))
             told = lambda place: f"row {rows[place]} of {name}, which has 0 to {most - 1}"  # noqa: B023
-            self._say(beyond, plan.on_index, PageError.VALUE_INDEX, "", -1, told)
+            self._say(beyond, plan.on_index, code, "", -1, told)
 
 
 def padded(values: Any) -> NDArray[np.int64]:

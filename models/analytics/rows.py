@@ -10,14 +10,14 @@ import numpy as np
 from ..numerics.convert import from_pg, unfit
 from ..numerics.formats import Codes, Format
 from ..numerics.policy import Unfit
-from ..rows.golden import Changes, NoRow, Table, taken
-from ..rows.integers import ABSENT, ARITHMETIC, COMPARISONS, hashed, numbers, present
+from ..rows.golden import TOO_WIDE, Changes, NoRow, Table, taken
+from ..rows.integers import ABSENT, ARITHMETIC, COMPARISONS, hashed, numbers, present, too_wide
 from .config import AnalyticsPlan, Op
 
 if TYPE_CHECKING:
     from .golden import Machine
 
-__all__ = ["UNITS", "Changed", "Made", "asked", "integer_runs", "read"]
+__all__ = ["UNITS", "Changed", "Made", "asked", "fitting", "integer_runs", "read"]
 
 #: what an operation on integers gives: of a machine, the operation, its operands (…, i, c, j)
 Unit = Callable[["Machine", Op, Sequence[np.ndarray]], np.ndarray]
@@ -34,7 +34,15 @@ def _with_constant(op: Op, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _arithmetic(name: str) -> Unit:
-    return lambda machine, op, operands: ARITHMETIC[name](*_with_constant(op, operands))
+    def result(machine: Machine, op: Op, operands: Sequence[np.ndarray]) -> np.ndarray:
+        given = _with_constant(op, operands)
+        wide = too_wide(name, *given)
+        if wide.any():
+            of_tuples = np.asarray(wide.any(axis=(-3, -2, -1)))
+            machine.wide = of_tuples if machine.wide is None else machine.wide | of_tuples
+        return ARITHMETIC[name](*given)
+
+    return result
 
 
 def _comparison(name: str) -> Unit:
@@ -93,15 +101,22 @@ def asked(machine: Machine, tuples: Codes) -> Iterator[tuple[Op, np.ndarray]]:
             known.add(op.dest)
 
 
+def fitting(machine: Machine) -> None:
+    """Raise NoRow where an integer of a tuple that the machine has computed does not fit in 64 bits."""
+    if machine.wide is not None:
+        raise NoRow(TOO_WIDE, int(machine.wide.argmax()))
+
+
 def _asked(machine: Machine, buffer: int, rows: int) -> np.ndarray:
     """Return integers as rows that are asked for (tuples, places): −1 for what is left out; 1 tuple for all of them. Raises NoRow."""
+    fitting(machine)
     integers = machine.values[buffer]
     tuples = len(integers) if integers.ndim == 3 else 1
     asked = integers.reshape(tuples, integers.shape[-2] * integers.shape[-1])
     wrong = (asked != ABSENT) & ((asked < 0) | (asked >= rows))
     if wrong.any():
         at, place = np.argwhere(wrong)[0].tolist()
-        raise NoRow(int(asked[at, place]), rows, at)
+        raise NoRow.beyond(int(asked[at, place]), rows, at)
     return np.where(asked == ABSENT, -1, asked)
 
 

@@ -14,18 +14,27 @@ import numpy as np
 
 from ..numerics.formats import Codes, Format
 
-__all__ = ["CHANGES", "Changes", "NoRow", "Table", "in_order", "taken"]
+__all__ = ["CHANGES", "TOO_WIDE", "Changes", "NoRow", "Table", "in_order", "taken"]
 
 #: changes of rows and the unit that does each; "set" has none
 CHANGES = {"add": "add", "subtract": "sub", "max": "max", "min": "min", "set": ""}
 
 
-class NoRow(IndexError):
-    """A row that a table of so many `rows` does not have. `at`: which of the first axis asked for it, a tuple of a batch."""
+#: of an integer that no row is named by
+TOO_WIDE = "an integer that is made of its indices does not fit in 64 bits"
 
-    def __init__(self, row: int, rows: int, at: int) -> None:
-        super().__init__(f"rows 0 to {rows - 1}, not {row}")
-        self.row, self.rows, self.at = row, rows, at
+
+class NoRow(IndexError):
+    """A row that there is not, as `told`. `at`: which of the first axis asked for it, a tuple of a batch."""
+
+    def __init__(self, told: str, at: int) -> None:
+        super().__init__(told)
+        self.at = at
+
+    @classmethod
+    def beyond(cls, row: int, rows: int, at: int) -> NoRow:
+        """Return the error for a row that a table of so many rows does not have."""
+        return cls(f"rows 0 to {rows - 1}, not {row}", at)
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,7 @@ def _check(rows: int, asked: np.ndarray) -> None:
     wrong = (asked < -1) | (asked >= rows)
     if wrong.any():
         first = np.argwhere(wrong)[0]
-        raise NoRow(int(asked[tuple(first)]), rows, int(first[0]) if len(first) else 0)
+        raise NoRow.beyond(int(asked[tuple(first)]), rows, int(first[0]) if len(first) else 0)
 
 
 def _turns(rows: np.ndarray) -> np.ndarray:

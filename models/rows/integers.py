@@ -1,18 +1,19 @@
 """Integers that choose rows: exact, of 64 bits, with what a bag leaves out.
 
 A place of a bag that a tuple leaves out is `ABSENT`, and so is whatever integers make of it: its row is read as zeros and is not
-changed, and no comparison holds for it.
+changed, and no comparison holds for it. What an operation makes beyond 64 bits, or makes `ABSENT`, is wrong: `too_wide` tells.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 import numpy as np
 
 from .hashing import murmur3
 
-__all__ = ["ABSENT", "ARITHMETIC", "COMPARISONS", "hashed", "numbers", "present"]
+__all__ = ["ABSENT", "ARITHMETIC", "COMPARISONS", "hashed", "numbers", "present", "too_wide"]
 
 Array = np.ndarray
 
@@ -41,6 +42,27 @@ def _holds(compare: Callable[..., Array]) -> Callable[..., Array]:
     return meaning
 
 
+def too_wide(symbol: str, *operands: Array) -> Array:
+    """Return for which elements an operation of `ARITHMETIC` gives what 64 bits do not hold, or `ABSENT`, of integers that are there."""
+    exact = _GROWING.get(symbol)
+    if exact is None:
+        return np.zeros((), bool)
+    a, b = np.broadcast_arrays(*(np.asarray(v).astype(np.int64) for v in operands))
+    near = np.abs(exact(a.astype(np.float64), b.astype(np.float64))) >= 2.0**62
+    found = np.zeros(a.shape, bool)
+    found[near] = [
+        ABSENT not in (x, y) and abs(exact(x, y)) > -ABSENT - 1
+        for x, y in zip(a[near].tolist(), b[near].tolist(), strict=True)
+    ]
+    return found
+
+
+#: operations whose result may be longer than both operands
+_GROWING: dict[str, Callable[..., Array]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+}
 ARITHMETIC = {
     "+": _integer(np.add),
     "-": _integer(np.subtract),

@@ -11,6 +11,7 @@ import pytest
 from sklearn.utils import murmurhash3_32
 
 import penstock as ps
+from penstock.dsl.analytics import interp
 from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
@@ -230,6 +231,73 @@ def test_places_and_counts_are_integers(row: str, of: Any) -> None:
     given = zip(table["i"].tolist(), x.argmin(1).tolist(), lengths.tolist(), strict=True)
     expected = np.bincount([of(*row) for row in given], minlength=7)
     assert run.result["a"].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("made", ["i * i * -2", "i * i * i", "-4 * i * i", "i * i + i * i"])
+@pytest.mark.parametrize(
+    "line", ["a[({}) % 4] += 1", "a[j] += ({}) < 5", "a[hash({}, 1) % 4] += 1", "a[argmin(x) * ({}) % 4] += 1"]
+)  # fmt: skip
+def test_integers_beyond_64_bits_are_errors(made: str, line: str) -> None:
+    """Neither wrapped nor, where one comes to -2**63, taken for a place that is left out."""
+    text = f"kernel k(i: index[4294967296], j: index[4], x: input[3], a: model[4])\n  {line.format(made)}\n"
+    values = {1: [0, 7, 2**31 - 1], 2: [5, 2**31, 9], 4: [2**32 - 1, 0, 1]}
+    for wrong, i in values.items():
+        x = np.tile([1.0, 0.0, 1.0], (3, 1))
+        table = {"i": np.array(i), "j": np.array([0, 1, 3]), "x": x}
+        of = [eval(made, {"i": v}) for v in i]
+        beyond = [not -(2**63) < v < 2**63 for v in of]
+        run = ps.compile(from_text(text), "small", table).run(table)
+        if any(beyond):
+            [error] = run.errors
+            said = run.workload.failure(error).text
+            assert error.code.name == "VALUE_INDEX" and f"row {beyond.index(True) + 1}" in said
+            assert "does not fit in 64 bits" in said, wrong
+            if "argmin" not in line:  # what values choose is an error whatever the policy
+                run = ps.compile(from_text(text), "small", table, on_index="skip").run(table)
+                assert run.rows_skipped == sum(beyond) and run.result["a"].size == 4
+            continue
+        rows = {
+            "a[(": lambda v, j: v % 4,
+            "a[j": lambda v, j: j if v < 5 else None,
+            "a[h": lambda v, j: murmurhash3_32(v.to_bytes(8, "little", signed=True), 1) % 4,
+            "a[a": lambda v, j: v % 4,
+        }[line[:3]]
+        found = [rows(v, j) for v, j in zip(of, table["j"].tolist(), strict=True)]
+        counted = [found.count(row) for row in range(4)]
+        assert run.result["a"].tolist() == counted, wrong
+
+
+def test_integers_that_values_choose_and_64_bits_do_not_hold() -> None:
+    text = "kernel k(i: index[4294967296], x: input[3], a: model[4])\n  a[argmin(x) * i * i % 4] += 1\n"
+    x = np.tile([1.0, 0.0, 1.0], (5, 1))
+    table = {"i": np.array([9, 2**31, 5, 2**32 - 1, 0]), "x": x}
+    [error] = (run := ps.compile(from_text(text), "small", table).run(table)).errors
+    said = run.workload.failure(error).text
+    assert "row 4" in said and "does not fit in 64 bits" in said
+    graph = from_text(text).trace()
+    with pytest.raises(OverflowError, match="64 bits"):
+        interp.train(graph, table)
+    table = {name: values[:3] for name, values in table.items()}
+    assert interp.train(graph, table)["a"].tolist() == [1, 2, 0, 0]
+    assert ps.compile(from_text(text), "small", table).run(table).result["a"].tolist() == [
+        1,
+        2,
+        0,
+        0,
+    ]
+
+
+@pytest.mark.parametrize("factors", [(2**52 + 1, 2), (2**52, 2**52)])
+def test_integers_made_of_the_places_of_full_bags(factors: tuple[int, int]) -> None:
+    """They are known before a run, and are as exact."""
+    a, b = factors
+    text = f"kernel k(c: index[9, 3], a: model[7])\n  a[({a} * count(c) + {b} * count(c) * {b}) % 7] += 1\n"
+    table = {"c": np.array([[1, 2, 0], [3, 4, 0]])}
+    run = ps.compile(from_text(text), "small", table).run(table)
+    if (number := 3 * a + 3 * b * b) < 2**63:
+        assert run.result["a"].tolist() == np.bincount([number % 7] * 2, minlength=7).tolist()
+    else:
+        assert "does not fit in 64 bits" in run.workload.failure(run.errors[0]).text
 
 
 def h(i: int) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,11 @@ from penstock.dsl.core.load import from_text
 from penstock.engines.base import Given
 from penstock.hdl.analytics.store import Store
 from penstock.hdl.rows.pending import Pending
+from penstock.host.sources import Table
 from penstock.models.analytics.shell import blocks
+from penstock.models.heap.schema import Column, Schema
+from penstock.models.heap.values import array_body, varlena
+from penstock.models.heap.writer import write_heap
 from penstock.targets import target_named
 from testbench.kernels.by_index import (
     FIELDS,
@@ -464,3 +470,94 @@ def test_dates_are_integers(tmp_path: Path) -> None:
     design = ps.compile(tmp_path / "k.psk", table=table)
     assert design.compiled.refused is None
     assert design.run(table, backend="golden").result["s"].tolist() == [1, 3, 2]
+
+
+PLACES = 3
+SUMS = """kernel k(c: index[5, 3], x: input, E: model[5], s: model[5], many: model[5])
+  E[c] += x
+  s[c] += sum(E[c])
+  many[c] += 1
+  batch 2
+"""
+#: what a row may hold in place of an array of three integers, as `array_body` takes it
+NO_BAGS: dict[str, Any] = {
+    "shorter": [4, 4],
+    "one": [2],
+    "empty": [],
+    "longer": [1, 2, 3, 4],
+    "NULL": None,
+    "NULL element": [0, None, 1],
+    "two dimensions": [[0, 1, 2]],
+    "beyond": [0, 5, 0],
+}
+
+
+def _bags(rng: np.random.Generator, kinds: list[str], element: str) -> tuple[Table, list[Any]]:
+    """A table some of whose rows, the second among them, are no array of three integers, where there are such kinds; and its arrays."""
+    rows = int(rng.integers(2, 20))
+    cells: list[Any] = rng.integers(0, 5, (rows, PLACES)).tolist()
+    for row in range(1, rows if kinds else 0):
+        if row == 1 or rng.random() < 0.3:
+            cells[row] = NO_BAGS[str(rng.choice(kinds[:3] if row == 1 else kinds))]
+    stored = [None if cell is None else varlena(array_body(cell, element)) for cell in cells]
+    schema = Schema("t", (Column("c", f"{element}[]"), Column("x", "float4", not_null=True)))
+    values = {"c": stored, "x": np.arange(rows, dtype=np.float32) / 4}
+    return Table(schema, write_heap(schema, values)), cells
+
+
+def _summed(cells: list[Any]) -> dict[str, np.ndarray]:
+    """What the kernel comes to with the rows of `cells` that are left, (number, array) each."""
+    E, s, many = np.zeros((3, 5))
+    for first in range(0, len(cells), 2):
+        pair = cells[first : first + 2]
+        sums = [E[c].sum() for _, c in pair]
+        for (row, c), total in zip(pair, sums, strict=True):
+            for model, value in ((E, row / 4), (s, total), (many, 1)):
+                np.add.at(model, np.array(c, int), value)
+    return {"E": E, "s": s, "many": many}
+
+
+def _left(cells: list[Any], told: set[str], skipped: set[str]) -> tuple[list[Any], int | None]:
+    """The rows before the first that is an error, without those that are left out, and that row; `told`: what is no error in itself."""
+    kinds = [next((k for k, v in NO_BAGS.items() if v == cell), "") for cell in cells]
+    wrong = [n for n, kind in enumerate(kinds) if kind and kind not in told | skipped]
+    kept = [(n, c) for n, c in enumerate(cells) if kinds[n] not in skipped]
+    return kept, wrong[0] if wrong else None
+
+
+@pytest.mark.parametrize(
+    ("cases", "backend"), [(3, "pysim"), pytest.param(60, "rtl", marks=pytest.mark.long)]
+)
+def test_arrays_that_are_no_bag_of_three(cases: int, backend: str) -> None:
+    """Where arrays are shorter a kernel trains on golden alone. A design whose arrays all had their places stops at the first that has not, on golden
+    and hardware alike, and leaves out what its policies do."""
+    for seed in range(cases):
+        rng = np.random.default_rng(seed)
+        element = str(rng.choice(["int4", "int8"]))
+        policies = {name: str(rng.choice(["error", "skip"])) for name in ("on_null", "on_index")}
+        of = {"NULL": "on_null", "beyond": "on_index"}
+        skipped = {kind for kind, policy in of.items() if policies[policy] == "skip"}
+        compiled = partial(ps.compile, from_text(SUMS), "small", format="fixed:24,8", **policies)
+        table, cells = _bags(rng, ["shorter", "one", "empty", *of], element)
+        design = compiled(table)
+        assert "nor arrays that have all places" in design.compiled.refused.message
+        _judged(design, table, _left(cells, {"shorter", "one", "empty"}, skipped), ["golden"])
+        kinds = list(NO_BAGS) if rng.random() < 0.5 else [*skipped, "NULL"]
+        table, cells = _bags(rng, kinds, element)
+        design = compiled(_bags(rng, [], element)[0])
+        _judged(design, table, _left(cells, set(), skipped), ["golden", "model", backend])
+
+
+def _judged(
+    design: Any, table: Table, left: tuple[list[Any], int | None], backends: list[str]
+) -> None:
+    kept, wrong = left
+    runs = [design.run(table, backend) for backend in backends]
+    for run in runs:
+        if wrong is not None:
+            assert run.errors == runs[0].errors and run.errors[0].line == wrong + 1
+        elif run.result is None:
+            assert run.cycles == runs[-1].cycles
+        else:
+            for name, model in _summed(kept).items():
+                assert np.array_equal(run.result[name], model), name

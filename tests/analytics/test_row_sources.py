@@ -372,9 +372,89 @@ def test_a_servers_table(postgres: str) -> None:
     source = f"{postgres}{'&' if '?' in postgres else '?'}table=indexed"
     for column, many in (("i", [1, 0, 0, 2]), ("d", [1, 0, 2]), ("t", [1, 2]), ("e", [1, 2])):
         asked = f"{source}&features={column}" if column in "te" else source
-        _, run = counted(seen, asked, bind={"c": column})
+        design, run = counted(seen, asked, bind={"c": column})
         assert run.result["many"].tolist() == many, column
+        packed = {"i": np.array([1, 0]), "d": np.array(["2000-01-02", "2000-01-01"], "M8[D]")}
+        if column in packed:  # the column is of one type, whichever the source
+            here = ps.compile(
+                seen, "small", {"c": packed[column], "x": np.ones(2, "f4")}, dims={"n": 4}
+            )
+            query = f"{postgres}{'&' if '?' in postgres else '?'}query=SELECT {column} AS c, x FROM indexed"
+            assert here.run(query).result["many"].tolist() == [*many, 0][:4]
+            assert here.plan.schema.columns[0].type == design.plan.schema.column(column).type
     assert counted(bag, source, bind={"c": "c"})[1].result["many"].tolist() == [0, 1, 2]
+
+
+def test_dates_of_a_server(postgres: str) -> None:
+    """Of rows older than the column its default; infinite ones are no rows; NULL is NULL."""
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("DROP TABLE IF EXISTS days; CREATE TABLE days (x float4)")
+        connection.execute("INSERT INTO days VALUES (1), (2)")
+        connection.execute(
+            "ALTER TABLE days ADD d date DEFAULT '2000-01-03', ADD e date DEFAULT '2000-01-02'"
+        )
+        connection.execute(
+            "INSERT INTO days VALUES (4, '2000-01-01'), (8, NULL), (16, 'infinity'), (32, '-infinity'), (64, '1999-12-31')"
+        )
+    source = f"{postgres}{'&' if '?' in postgres else '?'}table=days"
+    design = ps.compile(
+        seen, "small", source, bind={"c": "d"}, dims={"n": 3}, on_null="skip", on_index="skip"
+    )
+    for asked in (source, source.replace("table=days", "query=SELECT x, d, e FROM days")):
+        run = design.run(asked)
+        assert (run.workload.provenance.way == "rows") == ("query" in asked)
+        assert run.result["total"].tolist() == [4, 0, 3]
+        assert (run.counters["rows_skipped"], run.counters["index_rows"]) == (4, 3)
+    [error] = (
+        run := ps.compile(
+            seen, "small", source, bind={"c": "d"}, dims={"n": 3}, on_null="skip"
+        ).run(source)
+    ).errors
+    assert "2147483647 is not one of 0 to 2" in run.workload.failure(error).text
+    assert counted(seen, source, bind={"c": "e"})[1].result["total"].tolist() == [0, 127]
+
+
+def test_arrays_that_are_older_rows_default(postgres: str) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("DROP TABLE IF EXISTS bags; CREATE TABLE bags (x float4)")
+        connection.execute("INSERT INTO bags SELECT 1 FROM generate_series(1, 3)")
+        connection.execute("ALTER TABLE bags ADD c int8[] DEFAULT '{1,2,2}'")
+        connection.execute("INSERT INTO bags VALUES (1, '{0}')")
+    source = f"{postgres}{'&' if '?' in postgres else '?'}table=bags"
+    _, run = counted(bag, source)
+    assert run.workload.provenance.way != "rows" and run.result["many"].tolist() == [1, 3, 6]
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE bags SET c = '{2,0,0}' WHERE cardinality(c) = 1; ALTER TABLE bags ADD y float8[] DEFAULT '{1,2}'"
+        )
+
+    @ps.kernel
+    def full(c: ps.Index["n", 3], E: ps.Model["n"]):
+        return E.at[c].add(1)
+
+    design = ps.compile(full, "small", source, "fixed:16,8")
+    golden, run = (design.run(source, name) for name in ("golden", "pysim"))
+    for one in (golden, run):
+        assert one.result["E"].tolist() == [2, 3, 7]
+    assert run.cycles == design.run(source, "model").cycles
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(
+            "ALTER TABLE bags DROP c, ADD c int4[] DEFAULT '{1,1}'; UPDATE bags SET c = '{2,0,1}'"
+        )
+    design = ps.compile(full, "small", source, "fixed:16,8")
+    for name in ("golden", "pysim"):  # no row is older than the column
+        assert design.run(source, name).result["E"].tolist() == [4, 4, 4]
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("DROP TABLE bags; CREATE TABLE bags (x float4)")
+        connection.execute(
+            "INSERT INTO bags VALUES (1); ALTER TABLE bags ADD c int8[] DEFAULT '{0}'"
+        )
+    other = ps.compile(bag, "small", {"x": np.ones(1, "f4"), "c": [[1]]}, dims={"n": 3})
+    assert other.run(source).result["many"].tolist() == [1, 0, 0]
 
 
 def test_whole_numbers_of_a_server_are_categories(postgres: str) -> None:

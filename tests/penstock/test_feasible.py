@@ -143,28 +143,44 @@ def test_rows_that_a_memory_holds_and_a_kernel_takes(
     assert "error[E610]" in said and hint in said
 
 
-#: sizes, target, format, what is forced of a factorization without hardware, and what there is instead
+#: sizes, target, format, what is forced of a factorization without hardware, the code, and what there is instead
 ROWS = [
-    ("m=2000 n=1000 k=1000", "icebreaker", "float32", "", "it fits on --target u55c"),
-    ("m=9000 n=800 k=4", "ulx3s-85f", "float32", "", "the largest m that fits is about"),
-    ("m=9000 n=800 k=4", "ulx3s-85f", "float32", "--threads 2", "the largest m that fits is about"),
-    ("m=70000 n=20 k=1", "vu9p", "bfloat16", "", "the largest m that fits is about 65536"),
-    ("m=300 n=200 k=4", "small", "float32", "--threads 2", "without --threads it fits"),
-    ("m=300 n=200 k=9", "icebreaker", "fixed:8,8", "--threads 4", "without --threads it fits on"),
+    ("m=2000 n=1000 k=1000", "icebreaker", "float32", "", "E601", "it fits on --target u55c"),
+    ("m=9000 n=800 k=4", "ulx3s-85f", "float32", "", "E601", "the largest m that fits is about"),
+    (
+        "m=9000 n=800 k=4",
+        "ulx3s-85f",
+        "float32",
+        "--threads 2",
+        "E496",
+        "the largest m that fits is about",
+    ),
+    ("m=70000 n=20 k=1", "vu9p", "bfloat16", "", "E496", "the largest m that fits is about 65536"),
+    ("m=300 n=200 k=4", "small", "float32", "--threads 2", "E496", "without --threads it fits"),
+    (
+        "m=300 n=200 k=9",
+        "icebreaker",
+        "fixed:8,8",
+        "--threads 4",
+        "E496",
+        "without --threads it fits on",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("sizes", "target", "form", "forced", "hint"), ROWS)
+@pytest.mark.parametrize(("sizes", "target", "form", "forced", "named", "hint"), ROWS)
 def test_rows_without_hardware_name_what_there_is(
-    sizes: str, target: str, form: str, forced: str, hint: str, tmp_path: Path
+    sizes: str, target: str, form: str, forced: str, named: str, hint: str, tmp_path: Path
 ) -> None:
     dims = [word for size in sizes.split() for word in ("--dim", size)]
     words = ["model", f"{EXAMPLES}/lrmf.py", "-q", "--json", str(tmp_path / "r.json")]
     words += [*dims, "--rows", "100", "--target", target, "--format", form, *forced.split()]
     code, report = reported(words, tmp_path)
     [found] = report["errors"]
-    assert code == 1 and found["code"] == "E496"
+    assert code == 1 and found["code"] == named
     assert hint in found["hint"]
+    if named == "E601":
+        assert f"kernel 'lrmf' does not fit on {target}: " in found["message"]
     [claim] = claims(words, found["hint"], tmp_path)
     assert reported(claim, tmp_path)[0] == 0
 

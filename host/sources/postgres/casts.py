@@ -6,14 +6,14 @@ enums and texts only where they are asked for, for most of them are no features.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....models.heap.schema import NUMERIC
 from ..errors import table_error
 from ..features import Features
 from .catalog import Attribute
 
-__all__ = ["CATEGORIES", "WHOLE", "Feature", "always", "asked", "feature"]
+__all__ = ["CATEGORIES", "WHOLE", "Feature", "always", "as_stored", "asked", "feature"]
 
 _ROUNDED = "to the nearest float8; exact where float8 holds the number"
 #: type -> (type here, expression, in words): cast wherever they stand
@@ -64,6 +64,13 @@ class Feature:
     becomes: str
     expression: str = "{}"
     how: str = ""
+
+
+def as_stored(a: Attribute, features: Features) -> Attribute:
+    """Return a column as indices read it: a date is the days since 2000-01-01 that it is stored and sent as, int4."""
+    if a.type == "date" and a.name in features.indices and not features.categorical(a.name):
+        return replace(a, type="int4")
+    return a
 
 
 def asked(a: Attribute, features: Features) -> Feature | None:

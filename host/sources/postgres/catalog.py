@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....models.heap.reader import TEXTS
-from ....models.heap.schema import NUMERIC, TYPES, Column
+from ....models.heap.schema import INTEGERS, NUMERIC, TYPES, Column
 from ....models.heap.values import DTYPES
 from .locks import Altered
 from .names import theirs
@@ -66,7 +66,7 @@ _TYPES = "SELECT oid, typname, typtype::text, typlen, typalign::text, pg_catalog
 #: names of the types that schemas know, by OID
 _NAMES = {kind.oid: name for name, kind in TYPES.items() if kind.oid}
 #: types whose defaults are wanted; some others cannot be sent at all
-_DEFAULTS = [TYPES[name].oid for name in sorted(NUMERIC | {"text"})]
+_DEFAULTS = [TYPES[name].oid for name in sorted(NUMERIC | INTEGERS | {"text"})]
 #: a type for a dropped column's slot, by length and alignment: only storage counts
 _STORED_ALIKE = {
     (1, 1): "bool",
@@ -205,7 +205,7 @@ def schema_columns(found: Sequence[Attribute], utf8: bool) -> tuple[Column, ...]
         try:
             if not utf8 and kind in TEXTS:
                 raise ValueError
-            if a.missing is not None:
+            if a.missing is not None and kind != "date":
                 missing = _default(kind, a.missing)
         except ValueError:
             kind = f"{kind}:varlena({a.align})"

@@ -14,7 +14,7 @@ from ..provenance import UNREADABLE, Provenance
 from ..table import Table
 from . import locks
 from .address import Address, parse, public
-from .casts import CATEGORIES, Feature, asked
+from .casts import CATEGORIES, Feature, as_stored, asked
 from .catalog import Attribute, Relation, attributes, described, find, relation, schema_columns
 from .direct import NotDirect, read_pages
 from .locks import Altered, Locks
@@ -130,7 +130,7 @@ def _cast_errors(name: str, cast: Sequence[str]) -> Iterator[None]:
 def _stored_alike(one: Schema, other: Schema) -> bool:
     """Whether pages of one table are read as those of the other, the defaults of rows older than a column included."""
     shapes = [
-        (s.page_size, [(c.type, c.dropped, c.missing if c.is_numeric else None) for c in s.columns])
+        (s.page_size, [(c.type, c.dropped, c.missing if c.is_usable else None) for c in s.columns])
         for s in (one, other)
     ]
     return shapes[0] == shapes[1]
@@ -195,7 +195,7 @@ class _Reading:
         with theirs(self.connection):
             self.connection.execute(sql.SQL("EXPLAIN SELECT FROM {}").format(origin))
         held.look()
-        columns = attributes(self.connection, found.oid)
+        columns = [as_stored(a, self.features) for a in attributes(self.connection, found.oid)]
         obstacle = self._obstacle(found, columns)
         if obstacle is None:
             try:
@@ -290,7 +290,7 @@ class _Reading:
             raise table_error(
                 f"the query gives two columns called {twice[0]!r}", "name one of them with AS"
             )
-        columns = described(self.connection, description)
+        columns = [as_stored(a, self.features) for a in described(self.connection, description)]
         reason, origin = "a query has no pages of its own", sql.SQL("({}\n)").format(sql.SQL(query))
         return self._rows("query", origin, columns, reason, snapshot, 8192)
 

@@ -87,7 +87,12 @@ def counted(graph: Graph, binding: Binding) -> None:
             value = float(of[0].shape[-1])
         elif node.op in INTEGERS and of and all(o.op == "const" for o in of):
             values = [o.attrs["value"] for o in of]
-            value = float(evaluate(MEANINGS[node.op], values, node.attrs, [False] * len(of)))
+            try:
+                value = float(evaluate(MEANINGS[node.op], values, node.attrs, [False] * len(of)))
+            except OverflowError:
+                continue
+            if abs(value) >= 2**53:  # a constant would be rounded
+                continue
         else:
             continue
         graph.nodes[n] = replace(

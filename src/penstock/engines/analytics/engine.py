@@ -155,9 +155,9 @@ class AnalyticsEngine(Engine):
             rows=rows,
             once=once,
         )
-        reason = planned.notes.get("golden_alone", "")
+        alone = (planned.notes.get("golden_alone", ""), planned.notes.get("refused", "E496"))
         if not graph.score:
-            kernel.warnings = [*kernel.warnings, *golden_alone(graph, reason)]
+            kernel.warnings = [*kernel.warnings, *golden_alone(graph, *alone)]
         models = {v.name: v for v in graph.of_kind("model")}
         return AnalyticsDesign(
             part,
@@ -168,7 +168,7 @@ class AnalyticsEngine(Engine):
             dict(planned.notes["run_values"]),
             tuple(v.name for v in graph.of_kind("output")),
             _score(graph, schema, binding),
-            refused=no_hardware(graph, reason),
+            refused=no_hardware(graph, *alone),
         )
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> AnalyticsDesign:

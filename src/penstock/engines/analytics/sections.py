@@ -75,11 +75,13 @@ def _models(outcome: Outcome) -> Iterable[Row]:
 
 def _golden_alone(outcome: Outcome) -> Iterable[Part]:
     """Return the report on a kernel with rows: nothing is said of hardware, which there is not."""
-    plan = _design(outcome).plan
+    design = _design(outcome)
+    assert design.refused is not None
+    plan, code = design.plan, design.refused.code
     yield Facts.of(
         ("kernel", f"{plan.kernel} ({outcome.kernel})" if outcome.kernel else plan.kernel),
         ("format", plan.format_name),
-        ("hardware", "golden results alone (penstock explain E496)"),
+        ("hardware", f"golden results alone (penstock explain {code})"),
     )
     if outcome.rows is not None:
         yield Facts(tuple(_run_rows(outcome)))
