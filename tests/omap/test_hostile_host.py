@@ -173,6 +173,6 @@ def test_the_host_finds_what_is_not_checked(what):
     with ExitStack() as defects:
         for defect in _BROKEN[what]:
             defects.enter_context(planted(defect))
-        broken = compiled(SHAPE, handshakes=True, note=f", but for {what}", optimise="-O1")
+        broken = compiled(SHAPE, handshakes=True, note=repr(_BROKEN[what]), optimise="-O1")
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         _runs(broken, range(30))
