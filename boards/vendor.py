@@ -5,8 +5,9 @@ The texts are templates in `projects`. Pins: Digilent's Arty A7 reference manual
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +21,44 @@ FILES = ("penstock.v", "top.v", "board.xdc", "build.tcl")
 _TEMPLATES = Path(__file__).with_name("projects")
 
 
-def project(board: Target, hardware: Callable[[], tuple[Any, Any]], ports: int) -> dict[str, bytes]:
-    """Return the files of the board's project. `hardware`: makes the engine, not elaborated yet, and the library of its modules; `ports`: its memory ports.
+def project(
+    board: Target, hardware: Callable[[], tuple[Any, Any]], spaces: Sequence[int]
+) -> dict[str, bytes]:
+    """Return the files of the board's project. `hardware`: makes the engine, not elaborated yet, and the library of its modules; `spaces`: the address space
+    of each of its memory ports.
 
     Raises LookupError for boards without one.
     """
-    own = texts(board, ports)
-    engine = _soc(board, *hardware()) if board.link.kind == "uart" else _shell(*hardware())
+    own = texts(board, spaces)
+    windows = [(board.memory.begin(s), board.memory.channel_bytes) if s else None for s in spaces]
+    uart = board.link.kind == "uart"
+    engine = _soc(board, *hardware()) if uart else _shell(*hardware(), windows)
     return {name: {"penstock.v": engine, **own}[name].encode() for name in FILES}
 
 
-def texts(board: Target, ports: int) -> dict[str, str]:
-    """Return the files beside the engine's Verilog. Raises LookupError for boards without a project."""
+def texts(board: Target, spaces: Sequence[int]) -> dict[str, str]:
+    """Return the files beside the engine's Verilog; `spaces`: as of `project`. Raises LookupError for boards without one."""
     pins = _TEMPLATES / f"{board.name}.xdc"
     if not pins.is_file():
         raise LookupError(f"there is no project for {board.name}")
     kind = "serial" if board.link.kind == "uart" else "shell"
     clock = f"clk{board.pins.oscillator_mhz:g}"
     pair = f"{clock}_p" in pins.read_text()  # of pins, not a single one
-    given = {"board": board, "ports": ports, "kind": kind, "clock": clock, "pair": pair}
+    given = {"board": board, "kind": kind, "clock": clock, "pair": pair}
+    given |= {"ports": len(spaces), **_banks(board, spaces)}
     made = {"top.v": f"{kind}.v", "board.xdc": pins.name, "build.tcl": "build.tcl"}
     return {name: _templates().get_template(file).render(given) for name, file in made.items()}
+
+
+def _banks(board: Target, spaces: Sequence[int]) -> dict[str, Any]:
+    """Return the memory's own port for each port of the engine, that of its channel where it has one, and the host's: the next one, or that of the last
+    port without a channel of its own, which shares it."""
+    channels, alone = board.memory.channels, spaces.count(0)
+    free = count()
+    banks = [channels - space if space else next(free) for space in spaces]
+    full = 0 < channels == len(spaces)
+    shared = max(k for k, space in enumerate(spaces) if not space) if full else -1
+    return {"banks": banks, "host": banks[shared] if full else alone, "shared": shared}
 
 
 @cache
@@ -69,7 +87,7 @@ def _soc(board: Target, engine: Any, library: Any) -> str:
     return to_verilog(soc, library=library)
 
 
-def _shell(engine: Any, library: Any) -> str:
+def _shell(engine: Any, library: Any, windows: Sequence[tuple[int, int] | None]) -> str:
     from ..hdl.shell.top import shelled
 
-    return shelled(engine, library)
+    return shelled(engine, library, windows)

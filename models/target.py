@@ -180,7 +180,19 @@ class Storage(_Record):
     timing: str = ""
     mhz: float | None = None
     chip: str = ""
+    channels: int = 0
     source: str = ASSUMED
+
+    @property
+    def channel_bytes(self) -> int:
+        """The bytes of a channel, a power of two; 0 where there are none."""
+        each = self.bytes // self.channels if self.channels else 0
+        return 1 << each.bit_length() - 1 if each else 0
+
+    def begin(self, space: int) -> int:
+        """Return where an address space begins: the host's, number 0, with the first byte, a port's own with one of the last channels, number 1 with the very
+        last."""
+        return self.bytes - space * self.channel_bytes if space else 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -272,14 +272,18 @@ class Maker:
         """Return over how many of the memory ports that are left rows are dealt: so many joined that a word has the shortest row, and as many channels
         as bring the longest one at random in the cycles of its words, where no row is longer than a chunk."""
         sizes = [row_bytes(table.columns, self.fmt.container) for table in self.tables]
-        room, bus = 1 << max(1, self.target.ports - ports).bit_length() - 1, self.target.bus_bytes
-        if not sizes or max(sizes) > 1 << CHUNK_BITS or room == 1:
+        memory, bus = self.target.memory, self.target.bus_bytes
+        free = min(self.target.ports - ports, memory.channels - 1)
+        room = 1 << max(1, free).bit_length() - 1
+        held = sum(table.rows * size for table, size in zip(self.tables, sizes, strict=True))
+        whole = held <= room * memory.channel_bytes
+        if not sizes or max(sizes) > 1 << CHUNK_BITS or room == 1 or not whole:
             return Deal()
         joined = min(room, max(1, min(sizes) // bus), MOST_BUS_BYTES // bus)
         each = max(*sizes, bus * joined) // joined
         if each not in self._random:
             self._random[each] = at_random(self.memory, each, bus)
-        needed = ceil(self._random[each] * bus / each)
+        needed = ceil(max(self._random[each] * bus / each, held / memory.channel_bytes / joined))
         return Deal(min(room // joined, 1 << (needed - 1).bit_length()), joined)
 
     def _slots(self, scheduled: Scheduled, point: Point) -> int:

@@ -10,7 +10,10 @@ from ..memory.guard import Guard
 from .engine import EngineHardware, engine_members, report_shape
 from .registers import ControlRegisters
 
-__all__ = ["Shell"]
+__all__ = ["Shell", "Window"]
+
+#: the first byte, and how many
+Window = tuple[int, int]
 
 
 class Shell(wiring.Component):
@@ -27,6 +30,9 @@ class Shell(wiring.Component):
         A component with the members of `engine_members(register_map, ports)` and the attributes of `EngineHardware`.
     register_map
         `models.shell.RegisterMap`.
+    windows
+        Of each memory port, where its addresses lie on a bus that all share: the first byte and how
+        many, a power of two that divides it; None, or nothing: all of the bus.
 
     Members
     -------
@@ -38,8 +44,9 @@ class Shell(wiring.Component):
         what keeps it, never to the host's bus.
     """
 
-    def __init__(self, engine, register_map):
+    def __init__(self, engine, register_map, windows=()):
         self.engine = engine
+        self.windows = dict(enumerate(windows))
         self.register_map = register_map
         self.ports: list[AXI4] = []
         while f"m{len(self.ports)}" in engine.signature.members:
@@ -112,7 +119,7 @@ class Shell(wiring.Component):
                 port, writes=getattr(self.engine, "open_writes", EngineHardware.open_writes)
             )
             connect(m, getattr(self.engine, f"m{k}"), guard.master)
-            self._join(m, f"m{k}_axi", guard.bus, port)
+            self._join(m, f"m{k}_axi", guard.bus, port, self.windows.get(k))
             m.d.comb += guard.stop.eq(self.stop)
             self.idle.append(guard.idle)
             self.active.append(guard.active)
@@ -238,8 +245,11 @@ class Shell(wiring.Component):
             if counter.progress
         ]
 
-    def _join(self, m, prefix, interface, signature):
-        """Tie the flat ports named after `prefix` to an interface."""
+    def _join(self, m, prefix, interface, signature, window=None):
+        """Tie the flat ports named after `prefix` to an interface, whose addresses lie in a window."""
         for name, member in signature.members.items():
             inner, outer = getattr(interface, name), getattr(self, f"{prefix}_{name}")
+            if window is not None and name in ("araddr", "awaddr"):
+                begin, size = window
+                inner = inner[: size.bit_length() - 1] | begin
             m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)

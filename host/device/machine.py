@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.shell import Status
+from ...models.target import Storage
 from ...sim.machine import Closing, Ended, Feed, Progress, Transfer, Unsupported
 from .device import Device
 from .errors import DeviceError, NotOver
@@ -18,15 +19,25 @@ __all__ = ["DeviceMachine"]
 
 
 class DeviceMachine(Closing):
-    """A connected device. `owned`: it is closed with the machine.
+    """A connected device. `owned`: it is closed with the machine. `memory`: the board's, and `alone`: how many of the design's ports have a channel of it for
+    themselves.
 
     A run that somebody left is stopped first. Memory is what the device has: reserving it changes
     nothing. Raises DeviceError for bytes outside of it, LinkError where the device cannot be
     reached, NotOver where a run is not over after `limit` seconds.
     """
 
-    def __init__(self, device: Device, *, owned: bool = False) -> None:
+    def __init__(
+        self,
+        device: Device,
+        *,
+        owned: bool = False,
+        memory: Storage | None = None,
+        alone: int = 0,
+    ) -> None:
         self.device, self._owned = device, owned
+        self._memory = memory or Storage()
+        self._first = self._memory.begin(alone) if self._memory.channels else self.capacity
         self.register_map = device.register_map
         if not device.read_register("status") & Status.IDLE:
             device.stop()
@@ -36,22 +47,26 @@ class DeviceMachine(Closing):
         return self.device.identity.memory_bytes
 
     def reserve(self, at: int, size: int, *, space: int = 0) -> None:
-        if space:
+        channel = self._memory.channel_bytes
+        if space and not channel:
             raise DeviceError(
                 "the design's memory ports have memories of their own, and the device has one for all",
                 "compile for a target with one memory port, or run it in simulation",
             )
-        if at + size > self.capacity:
+        have, what = (
+            (channel, "a channel") if space else (min(self.capacity, self._first), "the device")
+        )
+        if at + size > have:
             raise DeviceError(
-                f"the run takes {at + size} bytes of memory; the device has {self.capacity}",
+                f"the run takes {at + size} bytes of memory; {what} has {have}",
                 "fewer rows take less",
             )
 
     def write(self, at: int, data: NDArray[np.uint8], *, space: int = 0) -> None:
-        self.device.write(at, data)
+        self.device.write(self._memory.begin(space) + at, data)
 
     def read(self, at: int, size: int, *, space: int = 0) -> NDArray[np.uint8]:
-        return np.frombuffer(self.device.read(at, size), dtype=np.uint8)
+        return np.frombuffer(self.device.read(self._memory.begin(space) + at, size), dtype=np.uint8)
 
     def run(
         self,

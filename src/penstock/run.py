@@ -401,7 +401,8 @@ def _board(
     if device is None:
         machine = DeviceMachine(design.device_in_simulation(needed), owned=True)
     else:
-        machine = DeviceMachine(design.runs_on(device))
+        alone = max(port.space for port in design.bus_ports)
+        machine = DeviceMachine(design.runs_on(device), memory=design.target.memory, alone=alone)
     try:
         machine.reserve(0, needed)  # said before anything is loaded
     except BaseException:

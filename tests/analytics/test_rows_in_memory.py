@@ -36,6 +36,7 @@ from testbench.kernels.by_index import (
     fields,
     one_tuple,
     ratings,
+    with_channels,
 )
 
 #: a part of which rows of models may have a port
@@ -77,7 +78,7 @@ def test_several_ports(
     (tmp_path / "k.psk").write_text(LRMF + "  batch 8\n")
     place, found = {"P": "memory:20", "Q": "memory:17"}, []
     for many in (2, ports):
-        target, choices = replace(target_named(part), ports=many), ps.Choices(place=place)
+        target, choices = with_channels(target_named(part), many), ps.Choices(place=place)
         more = {"dims": {"m": 600, "n": 900, "k": factors}, "choices": choices, "memory": memory}
         design = ps.compile(tmp_path / "k.psk", target, table, "float32", **more)
         found.append((design, _equal(design, table, "rtl", memory)))
@@ -92,7 +93,18 @@ def test_several_ports(
     assert [f"rows_m{k}.bin" in images for k in (0, 1, deal.ports)] == [False, True, True]
     said = [sections._plan(of.compiled.plan) for of in (one, design)]
     assert "channel each" not in said[0] and f"over {deal.ports} ports with a channel" in said[1]
-    assert "in simulation alone" in said[1]  # no device gives a port a memory of its own
+
+
+def test_what_channels_hold(tmp_path: Path) -> None:
+    """Rows go over as many ports as hold them, and over one where all channels are too small."""
+    (tmp_path / "k.psk").write_text(LRMF)
+    table, part = ratings(np.random.default_rng(8), 40, 60, 90), target_named("small")
+    part = with_channels(replace(part, memory=replace(part.memory, bytes=1 << 20)), 9)
+    place = ps.Choices(place={"P": "memory", "Q": "memory"})
+    for rows, deal in ((60, Deal(1, 2)), (20_000, Deal(4, 2)), (60_000, Deal())):
+        dims = {"m": rows, "n": 90, "k": 3}
+        design = ps.compile(tmp_path / "k.psk", part, table, "float32", dims=dims, choices=place)
+        assert design.compiled.plan.deal == deal
 
 
 @pytest.mark.parametrize("channels", [1, 2, 8])

@@ -4,6 +4,7 @@ Nothing is placed."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -81,7 +82,7 @@ def test_project(board: str, kernel: tuple[str, ...], tmp_path: Path) -> None:
     if board == "u55c":
         outside = {call[2] for call in calls if call[0].startswith("make_bd")}
         assert all(port in outside or port.rpartition("_clk_")[0] in outside for port in ports)
-        check_design(calls, 1)
+        check_design(calls, [0])
     else:
         assert all(f" {port}" in (out / "top.v").read_text() for port in ports)
     assert str(tmp_path) not in "".join((out / n).read_text() for n in (*FILES, "manifest.json"))
@@ -106,13 +107,15 @@ INPUTS = {
 }
 
 
-def check_design(calls: list[list[str]], ports: int) -> None:
-    """Every input of every cell has one driver, every AXI interface of the engine one partner, and the host its way to the memory."""
+def check_design(calls: list[list[str]], spaces: list[int]) -> None:
+    """Every input of every cell has one driver, every AXI interface of the engine one partner, that of its channel if it has one for itself, and the host
+    its way to the memory."""
+    ports, alone = len(spaces), {32 - space for space in spaces if space}
     driven = [pin for call in calls if call[0] == "connect_bd_net" for pin in call[2:]]
-    used = min(ports + 1, 32)
+    used = {*range(min(spaces.count(0) + 1, 32 - len(alone))), *alone}
     needed = {f"{cell}/{pin}" for cell, pins in INPUTS.items() for pin in pins}
     assert sorted(driven) == sorted(
-        needed | {f"hbm/AXI_{q:02d}_{pin}" for q in range(used) for pin in ("ACLK", "ARESET_N")}
+        needed | {f"hbm/AXI_{q:02d}_{pin}" for q in used for pin in ("ACLK", "ARESET_N")}
     )
     joined = [pin for call in calls if call[0] == "connect_bd_intf_net" for pin in call[1:]]
     assert len(set(joined)) == len(joined)
@@ -121,17 +124,28 @@ def check_design(calls: list[list[str]], ports: int) -> None:
         *(f"engine/m{q}_axi" for q in range(ports)),
     }
     assert {pin for pin in joined if pin.startswith("hbm/")} == {
-        f"hbm/SAXI_{q:02d}_8HI" for q in range(used)
+        f"hbm/SAXI_{q:02d}_8HI" for q in used
     }
+    pairs = {call[1]: call[2] for call in calls if call[0] == "connect_bd_intf_net"}
+    for k, space in enumerate(spaces):
+        assert not space or pairs[f"engine/m{k}_axi"] == f"hbm/SAXI_{32 - space}_8HI"
+    (given,) = (call[2] for call in calls if "USER_SAXI_00" in str(call))
+    assert {
+        int(q) for q, on in re.findall(r"USER_SAXI_(\d\d) (\w+)", given) if on == "true"
+    } == used
+    clocks = re.findall(r"CLK_SEL_LIST. AXI_(\d\d)_ACLK", given)
+    assert {int(q) // 16 for q in clocks} == {q // 16 for q in used} and {*map(int, clocks)} <= used
     assert {"xdma/M_AXI", "xdma/M_AXI_LITE"} <= set(joined)
 
 
 @pytest.mark.parametrize("ports", [1, 2, 31, 32])
-def test_block_design(ports: int, tmp_path: Path) -> None:
-    for name, text in texts(boards()["u55c"], ports).items():
+@pytest.mark.parametrize("alone", [0, 1, 8])
+def test_block_design(ports: int, alone: int, tmp_path: Path) -> None:
+    spaces = [0] * max(1, ports - alone) + list(range(1, min(alone, ports - 1) + 1))
+    for name, text in texts(boards()["u55c"], spaces).items():
         (tmp_path / name).write_text(text)
     commands(tmp_path, "board.xdc")
-    check_design(commands(tmp_path, "build.tcl"), ports)
+    check_design(commands(tmp_path, "build.tcl"), spaces)
 
 
 #: the commands that the scripts may use, with their options (AMD UG835)

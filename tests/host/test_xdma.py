@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.boards.vendor import project
 from penstock.cli import run
-from penstock.host.device import Device, DeviceError, LinkError, Xdma
+from penstock.host.device import Device, DeviceError, DeviceMachine, LinkError, Xdma
 from penstock.models.memory import FixedLatency
 from penstock.sim.native import Session, build
+from penstock.targets import target_named
+from testbench.kernels.by_index import LRMF, ratings
 from testbench.xdma import Troubled
 
 KERNEL = """kernel small(x: input[2], y: output, w: model[2], rate: meta = 0.1)
@@ -102,3 +106,34 @@ def test_addresses(folder: Path) -> None:
     assert "AMD's driver" in found.value.hint
     with pytest.raises(DeviceError):
         ps.open("xdma:")
+
+
+def test_ports_with_channels_of_their_own(tmp_path: Path) -> None:
+    """Rows over several ports in the project's hardware, behind which is one memory: each port stays in its channel, where the host put its rows."""
+    (tmp_path / "k.psk").write_text(LRMF + "  batch 8\n")
+    table, part = ratings(np.random.default_rng(8), 40, 60, 90), target_named("u55c")
+    part = replace(part, memory=replace(part.memory, bytes=4 * SIZE, channels=32))
+    place, dims = ps.Choices(place={"P": "memory", "Q": "memory"}), {"m": 60, "n": 90, "k": 10}
+    design = ps.compile(tmp_path / "k.psk", part, table, "float32", dims=dims, choices=place)
+    made, channel = design.compiled, 4 * SIZE // 32
+    spaces = [port.space for port in made.bus_ports]
+    assert spaces[0] == 0 and spaces[1:] == list(range(1, made.plan.deal.ports + 1)) != []
+    text = project(part, made.hardware, spaces)["penstock.v"].decode()
+    ports = [replace(port, space=0) for port in made.bus_ports]
+    library = build(text, ports=ports, register_map=made.registers)
+    with Session(library, FixedLatency(20, 32)) as session:
+        driver = Troubled(session, 4 * SIZE)
+        with opened(driver, design) as device:
+            golden = design.run(table, "golden")
+            found = design.run(table, "board", device=device)
+            assert found.ok and all(
+                np.array_equal(codes, golden.codes[name]) for name, codes in found.codes.items()
+            )
+            machine = DeviceMachine(device, memory=part.memory, alone=max(spaces))
+            begin = 4 * SIZE - max(spaces) * channel
+            for space, size in ((0, begin), (1, channel)):
+                machine.reserve(0, size, space=space)
+                with pytest.raises(DeviceError, match=f"takes {size + 1} bytes of memory"):
+                    machine.reserve(0, size + 1, space=space)
+        used = driver.memory[begin:].reshape(-1, channel).any(1)
+        assert used.all() and not driver.memory[SIZE:begin].any()

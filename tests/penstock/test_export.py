@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from time import time
@@ -36,7 +35,7 @@ from penstock.sim.native.toolchain import verilator_root
 from penstock.targets import target_named
 from testbench.c_driver import program
 from testbench.cores import flipped, icarus, lint, ran
-from testbench.kernels.by_index import LRMF, ratings
+from testbench.kernels.by_index import LRMF, ratings, with_channels
 from testbench.outside import KERNEL, commands, installed
 
 Commanded = Callable[..., tuple[int, str, str]]
@@ -371,7 +370,7 @@ def test_rows_over_several_ports(tmp_path: Path) -> None:
     """Each port of rows has a memory of its own in the bench."""
     (tmp_path / "k.psk").write_text(LRMF + "  batch 8\n")
     table, place = ratings(np.random.default_rng(8), 40, 60, 90), {"P": "memory", "Q": "memory"}
-    part, choices = replace(target_named("small"), ports=5), ps.Choices(place=place)
+    part, choices = with_channels(target_named("small"), 5), ps.Choices(place=place)
     more = {"dims": {"m": 60, "n": 90, "k": 3}, "choices": choices, "memory": "hbm2"}
     design = ps.compile(tmp_path / "k.psk", part, table, "float32", **more)
     assert design.compiled.plan.deal == Deal(2, 2)

@@ -203,7 +203,7 @@ def _project(job: Job, board: Target, folder: Path, options: _Options) -> None:
     check_folder(folder, (*FILES, MANIFEST, *design.images()))
     job.state.record.folder = str(folder)
     try:
-        files = project(board, design.hardware, len(design.bus_ports))
+        files = project(board, design.hardware, [port.space for port in design.bus_ports])
     except LookupError as problem:
         hint = (
             "docs/reference/targets.md says what a `board` has whose bitstream the open tools make"

@@ -154,7 +154,7 @@ def _plan(plan: AnalyticsPlan) -> str:
     threads = f"{plural(plan.threads, 'thread')} × {plural(plan.lanes, 'lane')}"
     tuples = "a tuple" if plan.threads == 1 else f"{plan.threads} tuples"
     pairs = f", {plan.joined} of them one word" if plan.joined > 1 else ""
-    over = f"; rows over {plan.deal.ports} ports with a channel each{pairs}, in simulation alone"
+    over = f"; rows over {plan.deal.ports} ports with a channel each{pairs}"
     return (
         f"{threads}, {plural(plan.ports, 'port')} with {striders}; "
         f"{tuples} every {plural(schedule.interval, 'cycle')}{batch}{over * (plan.deal.ports > 1)}"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+
+from penstock.models.target import Target
 
 __all__ = [
     "FIELDS",
@@ -15,6 +19,7 @@ __all__ = [
     "fields",
     "one_tuple",
     "ratings",
+    "with_channels",
 ]
 
 LRMF = """kernel lrmf(u: index[m], i: index[n], r: output, P: model[m, k], Q: model[n, k], rate: meta = 0.25)
@@ -146,3 +151,8 @@ def arrays(rng: np.random.Generator, rows: int, n: int) -> dict[str, np.ndarray]
     table["d"] = table["d"].astype(np.int32)
     table["a"] = rng.integers(0, n, rows)
     return table | {"x": rng.uniform(-2, 2, rows).astype(np.float32)}
+
+
+def with_channels(part: Target, ports: int) -> Target:
+    """Return a target with so many memory ports, and as many channels of memory."""
+    return replace(part, ports=ports, memory=replace(part.memory, channels=ports))
