@@ -37,7 +37,9 @@ class DeviceMachine(Closing):
     ) -> None:
         self.device, self._owned = device, owned
         self._memory = memory or Storage()
-        self._first = self._memory.begin(alone) if self._memory.channels else self.capacity
+        self._first = (
+            self._memory.begin(alone) if alone and self._memory.channels else self.capacity
+        )
         self.register_map = device.register_map
         if not device.read_register("status") & Status.IDLE:
             device.stop()
