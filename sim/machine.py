@@ -101,10 +101,12 @@ class Machine(Protocol):
     """An engine with its memory. It stays open over several runs; memory keeps its content.
 
     Memory is a byte array from address 0 on, one for each address space of the engine's ports
-    (`PortSpec.space`). `capacity`: its size in bytes, None where it has what is reserved.
+    (`PortSpec.space`). `capacity`: its size in bytes, None where it has what is reserved; `apart`:
+    bytes of a channel of it, where ports that read much at once had better have one each, 0: no matter.
     """
 
     register_map: RegisterMap
+    apart: int
 
     @property
     def capacity(self) -> int | None: ...
@@ -161,6 +163,8 @@ class Machine(Protocol):
 class Closing:
     """Closed where a `with` statement ends."""
 
+    apart = 0
+
     def close(self) -> None:
         """Give back what is held; here nothing."""
 
@@ -190,7 +194,7 @@ class Metered:
     ) -> None:
         self.machine = machine
         self.watchdog, self.limit, self.progress = watchdog, limit, progress
-        self.capacity = machine.capacity
+        self.capacity, self.apart = machine.capacity, machine.apart
         self.reserve, self.write, self.read = machine.reserve, machine.write, machine.read
         self.trace, self.alter = machine.trace, machine.alter
         self._cycles = self._read = self._written = 0

@@ -40,7 +40,7 @@ class DeviceMachine(Closing):
         self._first = (
             self._memory.begin(alone) if alone and self._memory.channels else self.capacity
         )
-        self.register_map = device.register_map
+        self.register_map, self.apart = device.register_map, self._memory.channel_bytes
         if not device.read_register("status") & Status.IDLE:
             device.stop()
 

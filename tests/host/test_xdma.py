@@ -137,3 +137,24 @@ def test_ports_with_channels_of_their_own(tmp_path: Path) -> None:
                     machine.reserve(0, size + 1, space=space)
         used = driver.memory[begin:].reshape(-1, channel).any(1)
         assert used.all() and not driver.memory[SIZE:begin].any()
+
+
+def test_pages_of_several_ports(tmp_path: Path) -> None:
+    """Each port's pages begin in a channel of their own."""
+    (tmp_path / "small.psk").write_text(KERNEL)
+    part = target_named("u55c")
+    part = replace(part, memory=replace(part.memory, bytes=SIZE))
+    design = ps.compile(
+        tmp_path / "small.psk", part, "random:rows=300", choices=ps.Choices(ports=2)
+    )
+    made, channel = design.compiled, SIZE // 32
+    text = project(part, made.hardware, [port.space for port in made.bus_ports])["penstock.v"]
+    library = build(text.decode(), ports=made.bus_ports, register_map=made.registers)
+    with Session(library, FixedLatency(20, 32)) as session:
+        driver = Troubled(session, SIZE)
+        with opened(driver, design) as device:
+            found = design.run("random:rows=300", "board", device=device)
+        golden = design.run("random:rows=300", "golden")
+        assert found.ok and found.result["w"].tolist() == golden.result["w"].tolist() != [0, 0]
+        pages = driver.memory[channel:].reshape(-1, 8192).any(1)
+        assert pages[0] and not pages[-1] and not driver.memory[channel - 4096 : channel].any()

@@ -72,12 +72,15 @@ class _Places:
     size: int
 
     @classmethod
-    def of(cls, boot: int, result: int, page_bytes: list[int], plan: AnalyticsPlan) -> _Places:
+    def of(
+        cls, boot: int, result: int, page_bytes: list[int], plan: AnalyticsPlan, apart: int
+    ) -> _Places:
         place = round_up(boot, _BUS)
         if place // PAGE != (place + result - 1) // PAGE:
             place = round_up(boot)
         end, pages = round_up(place + result), []
-        for size in page_bytes:
+        for q, size in enumerate(page_bytes):
+            end = max(end, q * apart)
             pages.append(end)
             end += round_up(size)
         begin = end if plan.deal.ports == 1 else 0
@@ -85,15 +88,16 @@ class _Places:
         return cls(place, tuple(pages), tables, (begin, rows), end + rows)
 
     @classmethod
-    def of_run(cls, design: AnalyticsDesign, pages: int, rows: int) -> _Places:
-        """Return where a run over so many pages has what it needs; `rows`: as many scores as there may be."""
+    def of_run(cls, design: AnalyticsDesign, pages: int, rows: int, apart: int = 0) -> _Places:
+        """Return where a run over so many pages has what it needs; `rows`: as many scores as there may be; `apart`: bytes of a channel of memory, of
+        which each port's pages begin in another one."""
         plan = design.plan
         boot, result = image_bytes(plan)
         if plan.score is not None:
             result = round_up(rows * plan.format.container, plan.bus_bytes)
         shares = [len(range(q, pages, plan.ports)) for q in range(plan.ports)]
         sizes = [(plan.ring or share) * plan.schema.page_size for share in shares]
-        return cls.of(boot, max(result, 1), sizes, plan)
+        return cls.of(boot, max(result, 1), sizes, plan, apart)
 
 
 def _moved(design: AnalyticsDesign, pages: int) -> tuple[int, int]:
@@ -278,12 +282,12 @@ class Training(Workload):
         plan = self.design.plan
         return sum(source.count for source in plan.layout.sources) * plan.format.container
 
-    def _laid_out(self) -> tuple[tuple[np.ndarray, list[np.ndarray]], int, _Places]:
-        """Return the boot image and each port's pages, the bytes of the result, and the places."""
+    def _laid_out(self, apart: int = 0) -> tuple[tuple[np.ndarray, list[np.ndarray]], int, _Places]:
+        """Return the boot image and each port's pages, the bytes of the result, and the places; `apart`: as of `_Places.of_run`."""
         design = self.design
         image = images(design.plan, design.runs(), design.models())
         parts = port_pages(design.plan, self.table.pages)
-        places = _Places.of_run(design, len(self.table.pages), 0)
+        places = _Places.of_run(design, len(self.table.pages), 0, apart)
         return (image.boot, parts), max(image.result_bytes, 1), places
 
     def memory_bytes(self) -> int:
@@ -293,7 +297,7 @@ class Training(Workload):
         return _moved(self.design, len(self.table.pages))
 
     def drive(self, machine: Metered) -> Result:
-        (boot, parts), result, places = self._laid_out()
+        (boot, parts), result, places = self._laid_out(machine.apart)
         machine.reserve(0, places.result + result)
         machine.write(0, boot)
         registers = {
