@@ -176,6 +176,8 @@ class _Packing:
             if pa.types.is_string_view(values.type):  # which Arrow cannot take by number yet
                 values = values.cast(pa.string())
             column = values.take(column.indices)
+        if index and _whole_days(column):
+            column = column.cast(pa.date32())
         kind, asked = column.type, self.features.asked(name)
         if _is(kind, "list") and index:
             element = column.type.value_type
@@ -369,6 +371,16 @@ def _since(column: Any) -> tuple[str, str, Any]:
     whole, part = np.divmod(ticks, per)
     seconds = (whole - _DAYS * _DAY).astype(np.float64) + part / per
     return "float8", f"seconds since 2000-01-01 00:00:00{zone}", seconds
+
+
+def _whole_days(column: Any) -> bool:
+    """Return whether a column is one of timestamps without a zone that are all midnights: frames have no other dates."""
+    import pyarrow as pa
+
+    kind = column.type
+    if not pa.types.is_timestamp(kind) or kind.tz is not None:
+        return False
+    return not np.any(_integers(column) % (_PER_SECOND[kind.unit] * _DAY))
 
 
 def _integers(column: Any) -> npt.NDArray[np.int64]:

@@ -23,7 +23,7 @@ from penstock.options import taken
 from penstock.output import as_json
 from penstock.run import BACKENDS, Run
 from penstock.saved import MANIFEST, folder_error, read_folder
-from penstock.targets import target_named
+from penstock.targets import linked, target_named
 
 __all__ = [
     "BACKENDS",
@@ -71,6 +71,19 @@ def options_of(kernel: AnyKernel) -> set[str]:
     return {option.name for option in engine.options.get("compile", ())} | engine.arguments
 
 
+def _bound(named: Any) -> dict[str, tuple[str, ...]]:
+    """Return columns by parameter, as they were given. Raises OptionError."""
+    if not isinstance(named, Mapping):
+        what = f"it gives columns by name, as {{'x': ['age', 'height']}}, not {named!r:.60}"
+        raise bad_value("bind", what)
+    for name, column in named.items():
+        if column is None or isinstance(column, bytes):
+            raise bad_value("bind", f"it gives {name} a column or several, not {column!r:.60}")
+    # a frame's columns may be named by numbers
+    listed = ((name, (c,) if isinstance(c, (str, int)) else c) for name, c in named.items())
+    return {name: tuple(map(str, columns)) for name, columns in listed}
+
+
 def compile(
     kernel: AnyKernel | str | Path | Sequence[AnyKernel | str | Path],
     target: str | Path | Target | None = None,
@@ -81,6 +94,7 @@ def compile(
     bind: Mapping[str, str | Sequence[str]] | None = None,
     bindings: Mapping[str, str | Sequence[str]] | None = None,
     memory: str | Memory | None = None,
+    link: str | None = None,
     **options: Any,
 ) -> Design:
     """As `penstock.design.compile`; return the design as its engine sees it."""
@@ -97,31 +111,21 @@ def compile(
     if bind and bindings:
         raise not_both("bind", "bindings")
     if named := bind or bindings:
-        if not isinstance(named, Mapping):
-            raise bad_value(
-                "bind",
-                f"it gives columns by name, as {{'x': ['age', 'height']}}, not {named!r:.60}",
-            )
-        wrong = [
-            name for name, column in named.items() if column is None or isinstance(column, bytes)
-        ]
-        if wrong:
-            raise bad_value(
-                "bind", f"it gives {wrong[0]} a column or several, not {named[wrong[0]]!r:.60}"
-            )
-        # a frame's columns may be named by numbers
-        listed = ((name, (c,) if isinstance(c, (str, int)) else c) for name, c in named.items())
-        options["bindings"] = {name: tuple(map(str, columns)) for name, columns in listed}
+        options["bindings"] = _bound(named)
     known = options_of(kernel)
     if unknown := next((name for name in options if name not in known), None):
         typed = "bind" if bind and unknown == "bindings" else unknown
         binds = {"bind"} if "bindings" in known else set()
-        takes = known - {"bindings"} | binds | {"target", "table", "format", "memory"}
+        takes = known - {"bindings"} | binds | {"target", "table", "format", "memory", "link"}
         raise no_option(f"the {kernel.title} {kernel.name}", typed, takes)
     options = taken(engine.options.get("compile", ()), options)
     if "dims" in options:
         options["dims"] = kernel.sized(options["dims"])
-    part = target_named(engine.default_target if target is None else target)
+    if link is not None and not isinstance(link, str):
+        raise bad_value(
+            "link", f"it is a text such as 'udp' or 'gbps=8,latency=10us', not {link!r:.60}"
+        )
+    part = linked(target_named(engine.default_target if target is None else target), link)
     given = Given(None, table, format=format, memory=memory, options=options)
     data = None if table is None else engine.open(table, engine.reads(kernel, given))
     design = feasible(engine, kernel, part, replace(given, data=data))

@@ -59,7 +59,7 @@ class RowError(ValueError):
 def table_failure(
     data: str | None, table: Table, found: HardwareError, walk: WalkConfig | None = None
 ) -> Failure:
-    """Say what stopped a run; files that we packed ourselves have rows, not blocks, for their user. `data`: the source as it was given;
+    """Say what stopped a run; what we packed ourselves has rows, not blocks, for its user. `data`: the source as it was given;
     `walk`: how the table was walked, where the error may be about a value."""
     column = None
     if walk is not None:
@@ -67,6 +67,9 @@ def table_failure(
         column = name if name is None or element is None else f"{name}[{element + 1}]"
     if data is not None and not are_stored(data) and found.line:
         return hardware_failure(found, f"{data}, row {_row(table, found):,}", column=column)
+    if table.provenance is not None and table.provenance.way == "rows" and found.line:
+        place = f"{table.name}, row {_row(table, found):,} as the server sent it"
+        return hardware_failure(found, place, column=column)
     return hardware_failure(found, table.name, server=True, column=column)
 
 

@@ -66,6 +66,26 @@ def test_columns(values: Any, many: list[int]) -> None:
     assert run.rows_used == 3
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_moments_that_are_dates(unit: str) -> None:
+    """A frame has no type for dates. Moments within a day are no index, nor are floats, as which it has whole numbers with NULL; the hint says what is."""
+    days = pd.Series(["2000-01-02", None, "2000-01-04", "2000-01-02"]).astype(f"M8[{unit}]")
+    frame = pd.DataFrame({"c": days, "x": [1.0, 2.0, 4.0, 8.0]})
+    design, run = counted(seen, frame, on_null="skip")
+    assert run.result["total"].tolist() == [0, 9, 0, 4]
+    dates = {"c": days.to_numpy().astype("M8[D]"), "x": frame.x}
+    assert design.run(dates).result["total"].tolist() == [0, 9, 0, 4]
+    assert design.run(pa.Table.from_pandas(frame)).result["total"].tolist() == [0, 9, 0, 4]
+    frame["c"] += pd.Timedelta("1h")
+    with pytest.raises(KernelError, match=r"(?s)E613.*float8 is no integer.*dt.normalize\(\)"):
+        ps.compile(seen, "small", frame)
+    frame["c"] = [1, None, 3, 1]
+    with pytest.raises(KernelError, match=r"(?s)E613.*float8 is no integer.*astype\('Int64'\)"):
+        ps.compile(seen, "small", frame)
+    frame["c"] = frame["c"].astype("Int64")
+    assert counted(seen, frame, on_null="skip")[1].result["total"].tolist() == [0, 9, 0, 4]
+
+
 def test_frames_keep_their_categories() -> None:
     frame = pd.DataFrame({"c": pd.Categorical(["u", "v"], ["w", "v", "u"]), "x": [1.0, 2.0]})
     design, run = counted(seen, frame)
@@ -143,10 +163,11 @@ def test_integers_at_the_end_of_64_bits(number: int, backend: str) -> None:
 
 def test_a_size_that_is_not_in_the_way_is_not_told() -> None:
     table = {"c": [[1, 2], [3]]}
-    design = ps.compile(bag, "small", table, dims={"n": 5})
-    with pytest.raises(KernelError, match=r"(?s)E496.*arrays that have all places") as caught:
-        design.run(table, "pysim")
-    assert "the largest n" not in str(caught.value)
+    for dims in ({"n": 5}, {}):  # or the table says it
+        design = ps.compile(bag, "small", table, dims=dims)
+        with pytest.raises(KernelError, match=r"(?s)E496.*arrays that have all places") as caught:
+            design.run(table, "pysim")
+        assert "the largest n" not in str(caught.value)
 
 
 def test_integers_beyond_64_bits() -> None:
@@ -414,6 +435,37 @@ def test_dates_of_a_server(postgres: str) -> None:
     ).errors
     assert "2147483647 is not one of 0 to 2" in run.workload.failure(error).text
     assert counted(seen, source, bind={"c": "e"})[1].result["total"].tolist() == [0, 127]
+
+
+def test_the_row_of_an_error(postgres: str) -> None:
+    """Of the server's own pages it is named as SQL names it; rows that were fetched have no such name."""
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("DROP TABLE IF EXISTS named; CREATE TABLE named (c int4, x float4)")
+        connection.execute(
+            "INSERT INTO named SELECT k, 0 FROM generate_series(1, 9) AS k; DELETE FROM named WHERE c < 4"
+        )
+        source = f"{postgres}{'&' if '?' in postgres else '?'}table=named"
+        queried = source.replace("table=named", "query=SELECT c, x FROM named")
+        design = ps.compile(seen, "small", source, dims={"n": 7})
+        for asked, place, hint in (
+            (
+                source,
+                "named, block 0, line pointer 7, column c",
+                "SELECT * FROM named WHERE ctid = '(0,7)'",
+            ),
+            (queried, "query, row 4 as the server sent it, column c", "gives the model more rows"),
+        ):
+            run = design.run(asked)
+            text = run.workload.failure(run.errors[0]).text
+            assert f" --> {place}\n" in text and text.rstrip().endswith(hint)
+        connection.execute("ALTER TABLE named ADD v numeric")
+        run = ps.compile(seen, "small", source, bind={"x": "x"}, dims={"n": 7}).run(source)
+        assert (
+            "--> named, row 4 as the server sent it, column c\n"
+            in run.workload.failure(run.errors[0]).text
+        )
 
 
 def test_arrays_that_are_older_rows_default(postgres: str) -> None:

@@ -340,3 +340,13 @@ def test_a_link_is_kept(link: str, tmp_path: Path) -> None:
     assert run(["model", *words, "--json", str(told), "-q"]) == 0
     cycles = ps.load(out).run("random:rows=3000", "model").cycles
     assert cycles == json.loads(told.read_text())["cycles"]["model"]
+    more: dict[str, Any] = {"dims": {"d": 4}, "ring": 2, "link": link}
+    made = ps.compile(words[0], "colorlight-i5", "random:rows=3000", "fixed:8,8", **more)
+    assert made.run("random:rows=3000", "model").cycles == cycles
+    with pytest.raises(ps.Error, match=r"link.*it is a text such as 'udp'"):
+        ps.compile(words[0], "colorlight-i5", link=5, dims={"d": 4})  # type: ignore[arg-type]
+    made.save(tmp_path / "python")
+    assert all(
+        same.read_bytes() == (tmp_path / "python" / same.name).read_bytes()
+        for same in out.iterdir()
+    )

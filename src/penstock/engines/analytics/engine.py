@@ -280,8 +280,7 @@ class AnalyticsEngine(Engine):
                 "the kernel's sizes are written in it: with a named dimension, "
                 "the largest size that fits would stand here"
             )
-        given_dims = given.option("dims", {})
-        dims = {name: size for name, size in given_dims.items() if isinstance(size, int)}
+        dims = {name: size for name, size in _sizes(kernel, given).items() if isinstance(size, int)}
         asked = {name: dims.get(name, _LARGEST) for name in kernel.dim_names}
         # a size for one dimension alone, or one for all together
         for chosen in dict.fromkeys([*((name,) for name in asked), tuple(asked)]):
@@ -322,6 +321,16 @@ class AnalyticsEngine(Engine):
         except (KernelError, SourceError):
             return False
         return True
+
+
+def _sizes(kernel: Kernel, given: Given) -> Mapping[str, Any]:
+    """Return the sizes of a kernel's dimensions, as far as options and the table say them."""
+    from penstock.dsl.core.diagnostics import KernelError
+
+    try:
+        return front(kernel, given)[2].dims
+    except KernelError:
+        return dict(given.option("dims", {}))
 
 
 def _score(graph: Graph, schema: Schema, binding: Binding) -> dict[str, Any]:
