@@ -292,8 +292,10 @@ class Maker:
         fill = max(1.0, self.stream(point.lanes, point.walkers) * per_port)
         groups = -(-(self.graph.merge_count or point.threads) // point.threads)
         backlog = min((s.batch + (groups - 1) * s.change) / fill, groups)
-        wanted = -(-s.release // max(s.interval, fill)) + 1 + ceil(backlog)
-        return max(2, min(_SLOTS, point.slots * int(min(16, wanted))))
+        # while rows change at a batch's end no group starts, and tuples pile up: then groups follow each other at once
+        computed = -(-s.release // (s.interval if s.change else max(s.interval, fill))) + 1
+        most = max(16, computed) if s.change else 16
+        return max(2, min(_SLOTS, point.slots * int(min(most, computed + ceil(backlog)))))
 
     def _pages(self, point: Point) -> int:
         latency = (self.memory.latency + 24) / max(

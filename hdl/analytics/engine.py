@@ -18,7 +18,6 @@ from ...models.errors import ErrorCode
 from ...models.memory.window import window_beats
 from ...models.ring import Ring
 from ...models.rows.errors import RowCode
-from ...models.rows.unit import WRITES
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4, shared_by
 from ..memory.dealt import Dealt
@@ -249,7 +248,7 @@ class AnalyticsEngine(wiring.Component):
             config = unit.config
             window = window_beats(config.bus_bytes)
             bursts = max(-(-config.words(t) // window) for t in range(len(config.tables)))
-            opened = max(config.commands, WRITES) * bursts + 2
+            opened = max(config.commands, config.writes) * bursts + 2
             m.submodules.dealt = dealt = Dealt(unit.bus.signature, plan.channels, opened)
             shared_by(m, dealt.master, unit.bus)
             channels = [getattr(dealt, f"bus{k}") for k in range(plan.channels)]

@@ -54,6 +54,7 @@ class LookUp(wiring.Component):
         self.goes, self.misses = Signal(), Signal()
         self.probe, self.found = Signal(), Signal()
         self.ages, self.judging = Signal(), Signal()
+        self.sweeps = Signal()
         self.batch = Signal(BATCH_BITS, init=1)
         self.sweep_line = Signal(self.config.line_bits)
         asked = self._ask()
@@ -229,7 +230,7 @@ class LookUp(wiring.Component):
         """Look at the owner of the line that the directory names, or of the one that may give way."""
         m, directory, regions = self.m, self.directory, self.regions
         m.d.comb += [
-            directory.look.eq(self.goes | self.probe | self.sweep),
+            directory.look.eq(Mux(self.sweep, self.sweeps, self.goes | self.probe)),
             directory.looked.eq(self._first(owned.table) + directory.held),
         ]
         with m.If(self.probe):
@@ -261,27 +262,26 @@ class LookUp(wiring.Component):
     def _sweep(self) -> None:
         """At the end look at all lines for such as may have changed."""
         m, regions, line = self.m, self.regions, self.sweep_line
-        looks = Signal()
-        m.d.comb += [regions.sweeping.eq(self.sweep), self.swept.eq(0)]
-        sweep = Signal.like(regions.sweep, name="region")
-        m.d.comb += regions.sweep.eq(sweep)
-        over = Signal(name="over")
-        m.d.comb += self.swept.eq(over)
-        with m.If(self.sweep & ~looks & ~over):
-            m.d.sync += looks.eq(1)
-            with m.If(line == regions.empty):
-                m.d.sync += [looks.eq(0), sweep.eq(sweep + 1), line.eq(regions.following)]
-                with m.If(sweep == len(self.config.regions) - 1):
-                    m.d.sync += over.eq(1)
+        looks, over, goes = Signal(), Signal(name="over"), self.sweeps
+        changed, ends = self.directory.owner.changed, line == regions.empty
+        at, sweep = Signal.like(line), Signal.like(regions.sweep, name="region")
+        m.d.comb += [
+            goes.eq(self.sweep & (~looks | ~changed | self.o.ready)),
+            regions.sweeping.eq(self.sweep),
+            regions.sweep.eq(sweep),
+            self.swept.eq(over),
+        ]
+        with m.If(goes & ~over):
+            m.d.sync += [looks.eq(~ends), at.eq(line), line.eq(line + 1)]
+            with m.If(ends):
+                m.d.sync += [sweep.eq(sweep + 1), line.eq(regions.following)]
+                m.d.sync += over.eq(sweep == len(self.config.regions) - 1)
         with m.If(looks):
             m.d.comb += [
-                regions.table.eq(regions.swept),
-                self.o.valid.eq(self.directory.owner.changed),
+                self.o.valid.eq(changed),
                 self.o.p.dirty.eq(1),
                 self.o.p.comes.eq(0),
                 self.o.p.waits.eq(0),
-                self.o.p.line.eq(line),
+                self.o.p.line.eq(at),
                 self.o.p.table.eq(regions.swept),
             ]
-            with m.If(~self.directory.owner.changed | self.o.ready):
-                m.d.sync += [line.eq(line + 1), looks.eq(0)]

@@ -1,7 +1,7 @@
 """Rows between lines and memory: one after the other, each written back where it changed, in whose line another one comes."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.rows.unit import RowUnitConfig
@@ -16,8 +16,8 @@ __all__ = ["Mover"]
 
 
 class Mover(wiring.Component):
-    """Takes rows that miss, in order: a row begins when the batches before its last one are through; a dirty one is read then, a beat a cycle, and leaves
-    meanwhile; the other one is asked for when its own writing is answered.
+    """Takes rows that miss, in order: a row's turn comes when the batches before its last one are through; the one that gives way is read then, where it is
+    dirty, a beat a cycle, and leaves meanwhile; the other one is asked for with the last beat, or when its own writing is answered.
 
     Members, beside those of `RowUnit` that have the same names
     -------
@@ -71,22 +71,23 @@ class Mover(wiring.Component):
         )
         m.submodules.written = self.written = Written(config)
         shared_by(m, self.bus, self.port.bus)
+        self.now, self.there = Signal(miss_layout(config)), Signal()
         self._wires()
         self._move(self._quiet())
         return m
 
     def _wires(self) -> None:
         """Join the parts."""
-        m, head = self.m, self.i.p
+        m, head, now = self.m, self.i.p, self.now
         filler, port, written = self.filler, self.port, self.written
         bad = Mux(port.bad_read, filler.coming.as_value(), written.next.as_value())
         m.d.comb += [
             written.answered.eq(port.answered),
             written.sent.eq(Cat(head.old, head.table)),
-            written.row.eq(Cat(head.row, head.table)),
+            written.row.eq(Cat(now.row, now.table)),
             self.bad.as_value().eq(bad),
-            filler.i.p.name.eq(Cat(head.row, head.table)),
-            filler.i.p.line.eq(head.line),
+            filler.i.p.name.eq(Cat(now.row, now.table)),
+            filler.i.p.line.eq(now.line),
             filler.come.eq(port.come),
             filler.busy.eq(self.busy),
             filler.row.eq(port.row),
@@ -94,17 +95,20 @@ class Mover(wiring.Component):
             *(getattr(self, n).eq(getattr(filler, n)) for n in ("line", "beat", "data", "write")),
             self.bad_read.eq(port.bad_read),
             self.bad_write.eq(port.bad_write),
-            self.idle.eq(port.idle),
+            self.idle.eq(port.idle & ~self.there),
         ]
-        with m.Switch(head.table):
-            for t in range(len(self.config.tables)):
-                base, shift = getattr(self, f"base{t}"), self.config.row_bytes(t).bit_length() - 1
-                with m.Case(t):
-                    m.d.comb += [
-                        port.words.eq(self.config.words(t)),
-                        port.fetch_address.eq(base + (head.row << shift)),
-                        port.send_address.eq(base + (head.old << shift)),
-                    ]
+        self._by_table(head, "send_address", head.old, "send_words")
+        self._by_table(now, "fetch_address", now.row, "fetch_words")
+
+    def _by_table(self, of: data.View, address: str, row: Signal, words: str) -> None:
+        """Tell the port where a row lies, and how long it is."""
+        config, port = self.config, self.port
+        with self.m.Switch(of.table):
+            for t in range(len(config.tables)):
+                base, shift = getattr(self, f"base{t}"), config.row_bytes(t).bit_length() - 1
+                with self.m.Case(t):
+                    self.m.d.comb += getattr(port, address).eq(base + (row << shift))
+                    self.m.d.comb += getattr(port, words).eq(config.words(t))
 
     def _quiet(self) -> Value:
         """Return whether all batches before the last one are through, as seen from that of the row at hand, or nothing waits for them."""
@@ -115,57 +119,54 @@ class Mover(wiring.Component):
         return before | ~self.i.p.waits
 
     def _move(self, quiet: Value) -> None:
-        """Read what is written back, then ask for what comes."""
-        m, head = self.m, self.i.p
+        """Let a row's turn come; then read what is written back, and ask with its last beat for what comes."""
+        m, head, now, there = self.m, self.i.p, self.now, self.there
         filler, port, written = self.filler, self.port, self.written
-        begun, begins = Signal(), Signal()
-        reads, over = Signal(), Signal()
-        step, beats = index(max(map(len, self.config.slices)) + 1), Signal(16)
-        drops = Signal()
-        with m.Switch(head.table):
+        reads, whole, over = Signal(), Signal(), Signal()
+        step, beats = index(max(map(len, self.config.slices))), Signal(16)
+        with m.Switch(now.table):
             for t, slices in enumerate(self.config.slices):
                 with m.Case(t):
                     m.d.comb += beats.eq(len(slices))
         may = port.free & written.room | ~head.dirty
+        last, read = Signal(), Signal()
         m.d.comb += [
-            begins.eq(self.i.valid & ~begun & quiet & may & ~self.discard),
-            reads.eq(
-                head.dirty & begun & (step != beats)
-            ),  # not yet: a last change may be written now
-            over.eq(self.i.valid & ~reads & (begun | (begins & ~head.dirty))),
-            drops.eq(self.i.valid & self.discard & (~begun | over)),
-            port.begin.eq(begins & head.dirty),
+            self.i.ready.eq((~there | over) & (self.discard | (quiet & may))),
+            port.begin.eq(self.i.valid & self.i.ready & head.dirty & ~self.discard),
             written.send.eq(port.begin),
             self.write_back.eq(port.begin),
-            port.fetch.eq(over & head.comes & ~written.late & ~self.discard),
+            reads.eq(there & now.dirty & ~read),
+            last.eq(reads & (step == beats - 1)),
+            whole.eq(there & (~now.dirty | last | read)),
+            port.fetch.eq(whole & now.comes & ~written.late & ~self.discard),
             self.fetch.eq(port.fetch & port.asked),
             filler.i.valid.eq(self.fetch),
-            self.i.ready.eq(self.fetch | drops | (over & ~head.comes)),
-            self.fetched.eq(filler.done + (drops & head.comes)),
-            self.read_line.eq(head.line),
+            over.eq(whole & (self.fetch | self.discard | ~now.comes)),
+            self.fetched.eq(filler.done + (over & now.comes & ~self.fetch)),
+            self.read_line.eq(now.line),
         ]
-        m.d.sync += begun.eq((begun | begins) & ~self.i.ready)
+        m.d.sync += [there.eq((there & ~over) | self.i.valid & self.i.ready)]
+        m.d.sync += read.eq((read | last) & ~over)
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [now.eq(head), now.dirty.eq(port.begin)]
         with m.If(reads):
-            m.d.sync += step.eq(step + 1)
-        with m.If(self.i.ready):
-            m.d.sync += step.eq(0)
-        self._slices(step, reads, beats)
+            m.d.sync += step.eq(Mux(last, 0, step + 1))
+        self._slices(step, reads, last)
 
-    def _slices(self, step: Signal, reads: Signal, beats: Signal) -> None:
-        """Bring beats of a line into the row that leaves, a cycle behind their address."""
-        m, config, size = self.m, self.config, 8 * self.config.container
-        late, table, last = Signal.like(step), Signal.like(self.i.p.table), Signal()
-        reading = Signal()
-        m.d.sync += [late.eq(step), table.eq(self.i.p.table), reading.eq(reads)]
-        m.d.sync += last.eq(reads & (step == beats - 1))
-        m.d.comb += self.port.send.eq(last)
+    def _slices(self, step: Signal, reads: Signal, last: Signal) -> None:
+        """Bring beats of a line into the row that leaves, a cycle behind their address: the last one as it is."""
+        m, config, port, size = self.m, self.config, self.port, 8 * self.config.container
+        late, table, reading = Signal.like(step), Signal.like(self.now.table), Signal()
+        m.d.sync += [late.eq(step), table.eq(self.now.table), reading.eq(reads), port.send.eq(last)]
+        gathered = Signal.like(port.leaving)
+        m.d.sync += gathered.eq(port.leaving)
+        m.d.comb += port.leaving.eq(gathered)
         for t, slices in enumerate(config.slices):
             for n, part in enumerate(slices):
-                with m.If((self.i.p.table == t) & (step == n)):
+                with m.If((self.now.table == t) & (step == n)):
                     m.d.comb += self.read_beat.eq(part.beat)
                 with m.If(reading & (table == t) & (late == n)):
                     found = getattr(self, f"read{part.model}")
                     for lane in range(part.codes):
-                        code = found.word_select(lane, config.width)
-                        place = self.port.leaving.word_select(part.first + lane, size)
-                        m.d.sync += place.eq(code)
+                        place = port.leaving.word_select(part.first + lane, size)
+                        m.d.comb += place.eq(found.word_select(lane, config.width))

@@ -4,16 +4,19 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...models.rows.unit import leaving_rows
 from ..index import index, index_range
 from ..memory.axi import AXI4, shared_by
-from ..memory.reader import BurstReader
+from ..memory.reader import BurstReader, command_shape
 from ..memory.writer import BurstWriter
+from ..stream.passing import passed_on
+from ..stream.queue import Queue
 
 __all__ = ["RowPort"]
 
 
 class RowPort(wiring.Component):
-    """Fetches rows, some of them at once, and writes one meanwhile.
+    """Fetches rows, some of them at once, and writes others meanwhile.
 
     Parameters
     ----------
@@ -26,18 +29,16 @@ class RowPort(wiring.Component):
 
     Members
     -------
-    words : In
-        Bus words of a row that is asked for or written.
-    fetch : In(1), fetch_address : In, asked : Out(1)
-        Ask for a row, as a stream's valid and ready.
+    fetch : In(1), fetch_address : In, fetch_words : In, asked : Out(1)
+        Ask for a row of so many bus words, as a stream's valid and ready.
     ready : In(1), come : Out(1), row : Out
         Words may come; a row's last one does in this cycle, `row` is there from the next one on until further words come.
-    begin : In(1), send_address : In, send : In(1), leaving : In
-        A row of `words` is to be written there; it is whole from the next cycle on, and stays until it has left.
-    free, idle : Out(1)
-        A row may be written, whose words are not there before the cycle after the next; all that was to be written is answered.
-    answered : Out(1)
-        A burst that was written is answered.
+    free : Out(1), begin : In(1), send_address : In, send_words : In
+        A row may be written there, and is to be; fewer than `leaving_rows` have not left.
+    send : In(1), leaving : In
+        The next of these rows is whole, in the cycle after the next at the earliest.
+    idle, answered : Out(1)
+        All that was to be written is answered; a burst that was written is.
     bad_read, bad_write : Out(1), bus : Out(AXI4)
     """
 
@@ -56,22 +57,15 @@ class RowPort(wiring.Component):
             "address_width": address_width,
             "beats_width": beats_width,
         }
+        words = In(index_range(row_bytes // bus_bytes + 1))
         super().__init__(
             {
-                "words": In(index_range(row_bytes // bus_bytes + 1)),
-                "fetch": In(1),
-                "fetch_address": In(address_width),
-                "asked": Out(1),
-                "ready": In(1),
-                "come": Out(1),
+                **dict.fromkeys(("fetch", "ready", "begin", "send"), In(1)),
+                **dict.fromkeys(("fetch_address", "send_address"), In(address_width)),
+                **dict.fromkeys(("fetch_words", "send_words"), words),
+                **dict.fromkeys(("asked", "come", "free", "idle", "answered"), Out(1)),
                 "row": Out(8 * row_bytes),
-                "begin": In(1),
-                "send": In(1),
-                "send_address": In(address_width),
                 "leaving": In(8 * row_bytes),
-                "free": Out(1),
-                "idle": Out(1),
-                "answered": Out(1),
                 "bad_read": Out(1),
                 "bad_write": Out(1),
                 "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes)),
@@ -84,39 +78,43 @@ class RowPort(wiring.Component):
         m.submodules.reader = reader = BurstReader(**self.sizes, commands=self.commands)
         m.submodules.writer = writer = BurstWriter(**self.sizes)
         shared_by(m, self.bus, reader.bus, writer.bus)
-        count, going = index(words), index(words)
-        telling, sending = Signal(), Signal()
-        busy, last = Signal(), Signal()
-        most, address = Signal.like(self.words), Signal.like(self.send_address)
+        command = command_shape(self.sizes["address_width"], self.sizes["beats_width"])
+        most = leaving_rows(self.row_bytes)
+        m.submodules.commands = commands = Queue(command, most)
+        m.submodules.sizes = sizes = Queue(len(self.send_words), most)
+        m.submodules.rows = rows = Queue(len(self.leaving), most)
+        count, going, held = index(words), index(words), index(most + 1)
+        taken, last = Signal(), Signal()
         m.d.comb += [
             reader.i.p.address.eq(self.fetch_address),
-            reader.i.p.beats.eq(self.words),
+            reader.i.p.beats.eq(self.fetch_words),
             reader.i.valid.eq(self.fetch),
             self.asked.eq(reader.i.ready),
             reader.o.ready.eq(self.ready),
             self.come.eq(reader.o.valid & self.ready & reader.o.p.last),
-            writer.i.p.address.eq(address),
-            writer.i.p.beats.eq(most),
-            writer.i.valid.eq(telling),
-            writer.i_data.payload.eq(self.leaving.word_select(going, word)),
-            writer.i_data.valid.eq(sending),
-            last.eq(sending & writer.i_data.ready & (going == most - 1)),
-            self.free.eq(~busy | last),
-            self.idle.eq(~busy & writer.idle),
+            commands.i.p.address.eq(self.send_address),
+            commands.i.p.beats.eq(self.send_words),
+            commands.i.valid.eq(self.begin),
+            *passed_on(commands.o, writer.i),
+            sizes.i.payload.eq(self.send_words),
+            sizes.i.valid.eq(self.begin),
+            rows.i.payload.eq(self.leaving),
+            rows.i.valid.eq(self.send),
+            writer.i_data.payload.eq(rows.o.payload.word_select(going, word)),
+            writer.i_data.valid.eq(rows.o.valid),
+            taken.eq(rows.o.valid & writer.i_data.ready),
+            last.eq(taken & (going == sizes.o.payload - 1)),
+            *(of.o.ready.eq(last) for of in (rows, sizes)),
+            self.free.eq((held != most) | last),
+            self.idle.eq((held == 0) & writer.idle),
             self.answered.eq(self.bus.bvalid & self.bus.bready),
             self.bad_read.eq(reader.error),
             self.bad_write.eq(writer.error),
         ]
+        m.d.sync += held.eq(held + self.begin - last)
         with m.If(reader.o.valid & self.ready):
             m.d.sync += self.row.word_select(count, word).eq(reader.o.p.data)
             m.d.sync += count.eq(Mux(reader.o.p.last, 0, count + 1))
-        with m.If(telling & writer.i.ready):
-            m.d.sync += telling.eq(0)
-        with m.If(sending & writer.i_data.ready):
-            m.d.sync += [going.eq(Mux(last, 0, going + 1)), sending.eq(~last), busy.eq(~last)]
-        with m.If(self.send):
-            m.d.sync += sending.eq(1)
-        with m.If(self.begin):
-            m.d.sync += [telling.eq(1), busy.eq(1), most.eq(self.words)]
-            m.d.sync += address.eq(self.send_address)
+        with m.If(taken):
+            m.d.sync += going.eq(Mux(last, 0, going + 1))
         return m

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.memory.window import window_beats
-from ...models.rows.unit import WRITES, RowUnitConfig
+from ...models.rows.unit import RowUnitConfig
 from ..index import index
 
 __all__ = ["Written", "row_name"]
@@ -17,7 +17,7 @@ def row_name(config: RowUnitConfig) -> data.StructLayout:
 
 
 class Written(wiring.Component):
-    """Keeps the names of rows that are written until they are answered, `WRITES` at most. Answers come in order.
+    """Keeps the names of rows that are written until they are answered, `RowUnitConfig.writes` at most. Answers come in order.
 
     Members
     -------
@@ -40,9 +40,10 @@ class Written(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        names = [Signal(self.name.size, name=f"name{k}") for k in range(WRITES)]
-        open_ = [Signal(name=f"open{k}") for k in range(WRITES)]
-        at, gone = index(WRITES), index(WRITES)
+        most = self.config.writes
+        names = [Signal(self.name.size, name=f"name{k}") for k in range(most)]
+        open_ = [Signal(name=f"open{k}") for k in range(most)]
+        at, gone = index(most), index(most)
         row = self.row.as_value()
         m.d.comb += [
             self.late.eq(

@@ -41,11 +41,12 @@ __all__ = [
     "RowTable",
     "RowUnitConfig",
     "Slice",
+    "leaving_rows",
 ]
 
 #: bits of the number of a batch, and of a count of fetches of which few are under way
 BATCH_BITS, TICKET_BITS = 32, 16
-#: rows written back that are not answered yet, at most, a power of two
+#: rows written back that are not answered yet, at most, a power of two, for few channels
 WRITES = 32
 #: tuples that wait to be looked up, and rows that wait to be asked for, at most
 TUPLES, MISSES = 2, 16
@@ -55,6 +56,11 @@ LEAST_AHEAD, MOST_AHEAD = 32, 256
 UNDER_WAY, MOST_UNDER_WAY = 32, 128
 #: a row that comes is kept where these bits of the shift register are 0
 RARELY = 0x4880
+
+
+def leaving_rows(row_bytes: int) -> int:
+    """Return how many rows are read to be written back and have not left, at most, where the longest has so many bytes: as many as need no RAM block."""
+    return min(max(DISTRIBUTED_BITS // (8 * row_bytes), 1), 4)
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,11 @@ class RowUnitConfig:
             MOST_AHEAD,
             (1 << TICKET_BITS - 2) // (len(self.places) or 1),
         )
+
+    @property
+    def writes(self) -> int:
+        """Rows written back that are not answered yet, at most, a power of two: over several channels half of those that may be fetched at once."""
+        return max(WRITES, self.commands // 2)
 
     @cached_property
     def groups(self) -> tuple[range, ...]:
@@ -249,10 +260,11 @@ class RowUnitConfig:
 
     @property
     def cost(self) -> Cost:
-        """Return about what the unit takes beside its memories: two rows in registers, a choice of words and of beats. It was not fitted."""
+        """Return about what the unit takes beside its memories: two rows in registers, some that leave in look-up tables, a choice of words and of beats.
+        It was not fitted."""
         bits = 8 * max(self.row_bytes(t) for t in range(len(self.tables)))
-        names = WRITES * (self.row_bits + 2)
-        return Cost(1500 + bits + 2 * names, 800 + 2 * bits + names)
+        names = self.writes * (self.row_bits + 2)
+        return Cost(1500 + 2 * bits + 2 * names, 800 + 2 * bits + names)
 
     # images
 

@@ -7,17 +7,18 @@ is compared stays, and all behind it, where it finds no line:
 * a cycle for each line that is looked at for one to give way, one where there is an empty one;
 * until fewer than `MISSES` rows wait to be asked for.
 
-The tuple goes on when its rows are there, behind those before it. Rows that wait are asked for one after the other:
+The tuple goes on when its rows are there, behind those before it. Rows that wait come to their turn one after the other:
 
 * unless the line was empty, when the batches before the last one are through;
-* where a row is written back, when the one before has left as well and there is room for its name;
-* where a row is written back, a cycle a beat of its line and one more;
-* a cycle at least to ask for the row; longer where that row's writing is not answered.
+* where a row is written back, when fewer than `leaving_rows` have not left and there is room for its name: it is read from the next cycle on, a beat
+  of its line a cycle;
+* the row is asked for in the cycle of the last beat, in the next one where nothing leaves; later where that row's writing is not answered. Then the next
+  one's turn comes.
 
 Rows come in that order; one is written into its line a beat a cycle, but for cycles in which the engine writes that model. The words of the next one
 are taken from the last of them on.
 
-At the end each line that was ever filled takes 2 cycles, and waits as a row does where it is written back; a region's end takes a cycle.
+At the end each line that was ever filled takes a cycle, and waits as a row does where it is written back; a region's end takes a cycle.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Protocol
 from ..memory.bursts import Reader, Writer, burst_count
 from ..memory.timing import Ports
 from .store import Counts
-from .unit import MISSES, TUPLES, WRITES, Directory, Found, RowUnitConfig
+from .unit import MISSES, TUPLES, Directory, Found, RowUnitConfig, leaving_rows
 
 __all__ = ["CAUSES", "Changes", "RowUnitModel"]
 
@@ -73,8 +74,10 @@ class _Mover:
         self.config, self.bases = config, bases
         self.reader = Reader(channel, config.bus_bytes, config.commands)
         self.writer = Writer(channel, config.bus_bytes)
-        self.gone = deque([-1] * MISSES, MISSES)  # when the latest rows were asked for
-        self.left = 0  # when the last word was written
+        self.gone = deque([-1] * MISSES, MISSES)  # when the latest rows' turn came
+        self.asked = 0  # from when on the next row's turn may come
+        most = leaving_rows(max(config.row_bytes(t) for t in range(len(config.tables))))
+        self.left = deque([0] * most, most)  # when the last words of the latest rows were written
         self.there = 0  # from when on the latest row that was asked for is in its line
         self.names: deque[tuple[tuple[int, int], _Written]] = deque()
         self.named: dict[tuple[int, int], _Written] = {}
@@ -91,23 +94,23 @@ class _Mover:
         self, there: int, table: int, row: int, written: int, changes: Changes, empty: bool = False
     ) -> None:
         """Write back a row and fetch one, −1 for none, into an `empty` line or not; they wait from cycle `there` on."""
-        waits, beats = self.waits, (len(self.config.slices[table]) + 1) * (written >= 0)
-        begin = max(there, self.gone[-1] + 1)
+        waits, beats = self.waits, len(self.config.slices[table]) * (written >= 0)
+        begin = max(there, self.asked)
         now = through = begin if empty else changes.through(begin)
         if written >= 0:
-            now = changes.through(max(begin, self.left, self._name()))
+            now = changes.through(max(begin, self.left[0], self._name()))
             self._write(now, table, written)
-        valid = asked = now + beats
+        self.gone.append(now)
+        valid = self.asked = now + max(beats, 1)
         if row >= 0:
             if (name := self.named.get((table, row))) is not None:
                 valid = max(valid, self._answer(name) + 1)
             at = self._address(table, row)
-            asked = self.reader.command(valid, at, self.config.words(table))
-            self._fill(table, changes)
             waits["batches"] += through - begin
-            waits["written"] += valid - through - beats
-            waits["port"] += asked - valid
-        self.gone.append(asked)
+            waits["written"] += valid - through - max(beats, 1)
+            self.asked = self.reader.command(valid, at, self.config.words(table))
+            waits["port"] += self.asked - valid
+            self._fill(table, changes)
 
     def _fill(self, table: int, changes: Changes) -> None:
         """Take the words of the row that was asked for last into its line."""
@@ -127,7 +130,7 @@ class _Mover:
 
     def _name(self) -> int:
         """Return from when on there is room for the name of a row that is written."""
-        if len(self.names) < WRITES:
+        if len(self.names) < self.config.writes:
             return 0
         key, name = self.names.popleft()
         if self.named[key] is name:
@@ -141,7 +144,7 @@ class _Mover:
         self.names.append(((table, row), name))
         self.open.append(name)
         data = cycle + len(self.config.slices[table]) + 2
-        self.left = self.writer.send(cycle + 1, at, words, lambda previous: data)[1][-1]
+        self.left.append(self.writer.send(cycle + 1, at, words, lambda previous: data)[1][-1])
 
     def _address(self, table: int, row: int) -> int:
         at = self.bases[table] + row * self.config.row_bytes(table)
@@ -255,6 +258,5 @@ class RowUnitModel:
                 if row >= 0:
                     now = max(now, mover.room)
                     mover.move(now + 1, number, -1, row, always)
-                now += 1
             now += 1
-        return max(now, mover.gone[-1] + 1, mover.writer.idle())
+        return max(now, mover.asked + 1, mover.writer.idle())

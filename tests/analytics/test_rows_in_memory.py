@@ -18,15 +18,16 @@ import penstock as ps
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
 from penstock.engines.analytics import sections
+from penstock.engines.analytics.in_memory import row_places, row_spaces
 from penstock.engines.analytics.measure import quicker
 from penstock.engines.base import Given
 from penstock.hdl.rows import lookup, mover
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.memory.dealt import Deal
 from penstock.models.rows.unit import Directory, RowTable
-from penstock.sim.machine import PAGE, round_up
-from penstock.sim.windows import Windows
-from penstock.targets import target_named
+from penstock.sim.machine import PAGE
+from penstock.sim.windows import Window, Windows
+from penstock.targets import Target, target_named
 from testbench.kernels.by_index import (
     FIELDS,
     LRMF,
@@ -51,12 +52,15 @@ def _compiled(
     folder: Path,
     place: Mapping[str, str],
     format: str = "fixed:8,8",
+    part: Target = TWO,
     **options: object,
 ) -> ps.Design:
     (folder / "k.psk").write_text(text)
     fixed = {name: options.pop(name) for name in ("lanes", "hot", "dedupe") if name in options}
     choices, options = ps.Choices(place=place, **fixed), {"on_overflow": "saturate"} | options
-    design = ps.compile(folder / "k.psk", TWO, table, format, dims=dims, choices=choices, **options)
+    design = ps.compile(
+        folder / "k.psk", part, table, format, dims=dims, choices=choices, **options
+    )
     assert design.compiled.refused is None and design.compiled.plan.tables
     return design
 
@@ -247,33 +251,47 @@ def test_one_table_on_the_chip(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backend", ["pysim", pytest.param("rtl", marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["read", "write"])
+@pytest.mark.parametrize(("ports", "deal"), [(2, Deal()), (8, Deal(2, 2))])
 def test_a_bus_error_names_the_row(
-    kind: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ports: int,
+    deal: Deal,
+    kind: str,
+    backend: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Rows behind the first 4 KiB are not there, or cannot be written: the first of them in the order of the directory is named."""
-    rows, reserve, put = 1100, Windows.reserve, Windows.place
-    asked = np.array([3, 300, 1030, 9, 300, 5, 1050, 8, 1, 4, 1031, 2, 1060, 6], np.int32)
+    """Rows behind the last port's first 4 KiB are not there, or cannot be written: the first of them in the order of the directory is named."""
+    rows, reserve, put = 1400, Windows.reserve, Windows.place
+    asked = np.array([3, 300, 1030, 9, 300, 5, 1300, 8, 1, 4, 1290, 2, 1060, 6], np.int32)
     table = {"a": asked, "x": np.ones(len(asked), np.float32)}
-    text = "kernel k(a: index[n], x: input, s: model[n])\n  s[a] += x\n"
-    design = _compiled(text, table, {"n": rows}, tmp_path, {"s": "memory:5"})
-    unit = design.compiled.plan.row_unit
-    size, there = round_up(unit.row_bytes(0) * rows), PAGE // unit.row_bytes(0)
+    text = "kernel k(a: index[n], x: input, s: model[n, 3])\n  s[a] += x\n"
+    made = {"part": replace(TWO, ports=ports), "memory": "hbm2", "format": "float32"}
+    design = _compiled(text, table, {"n": rows}, tmp_path, {"s": "memory:5"}, **made)
+    plan, unit = design.compiled.plan, design.compiled.plan.row_unit
+    assert plan.deal == deal and unit is not None
+    size, last = row_places(plan)[1] // deal.ports, row_spaces(plan)[-1]
 
-    def place(self: Windows, at: int, data: np.ndarray, space: int = 0) -> None:
-        if len(data) != size:
+    def place(self: Windows, at: int, data: np.ndarray, space: int = 0) -> Window | None:
+        if len(data) != size or space != last:
             return put(self, at, data, space)
         put(self, at, data[:PAGE], space)
         return put(self, at + PAGE, data[PAGE:], space) if kind == "write" else None
 
+    def less(self: Windows, at: int, n: int, space: int = 0) -> Window | None:
+        return reserve(self, at, PAGE if (n, space) == (size, last) else n, space)
+
+    def missing(row: int) -> bool:
+        channel, at = deal.place(row * unit.row_bytes(0))
+        return channel == deal.channels - 1 and at >= PAGE
+
     monkeypatch.setattr(Windows, "place", place)
-    less = lambda self, at, n, space=0: reserve(self, at, PAGE if n == size else n, space)
     monkeypatch.setattr(Windows, "reserve", less)
     directory = Directory(design.compiled.plan.tables[0])
     found = [directory.find(row, n, True).written for n, row in enumerate(asked.tolist(), 1)]
     written = [*found, *(row for lines in directory.flush() for row in lines.values())]
     order = asked.tolist() if kind == "read" else written
-    row = next(row for row in order if row >= there)
-    run = design.run(table, backend=backend)
+    row = next(filter(missing, order))
+    run = design.run(table, backend=backend, memory="latency=5,bytes=4")
     [error] = run.errors
     assert error.code.name == f"BUS_{kind.upper()}" and error.block == error.item == 0
     assert error.meaning.endswith(f"answered with an error: row {row:,} of s")
@@ -292,13 +310,13 @@ def _defect(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
     raise ValueError(old)
 
 
-#: a write-back that is dropped; lines that leave before they are changed, and those of the last batch alone; lines that are read while the last change
-#: is written; the change of a row whose line was not noted yet. Rows that are looked up or asked for too soon: tests/proofs
+#: a write-back that is dropped; lines that leave before they are changed, and those of the last batch alone; the line of the row behind it; the change of
+#: a row whose line was not noted yet. Rows that are looked up or asked for too soon: tests/proofs
 DEFECTS = [
     ("dirty.eq(owner.changed &", "dirty.eq((owner.row == 1) &"),
     ("Mux(waiting == 0, self.settled_before, (waiting == 1) & self.settled)", "self.i.valid"),
     (" | (owner.batch == self.batch - 1)", ""),
-    ("head.dirty & begun & (step", "head.dirty & (begins | begun) & (step"),
+    ("read_line.eq(now.line)", "read_line.eq(head.line)"),
     ('owner.changed.eq(latest["changed"])', "owner.changed.eq(0)"),
 ]
 
@@ -496,8 +514,10 @@ def test_drawn(number: int, tmp_path: Path) -> None:
     for name in "abcd" if number % 7 < 3 else ():  # runs of equal ones
         if name in table:
             table[name] = table[name][np.arange(rows) // 3 * 3]
+    memory, part = MEMORIES[number % 5], replace(TWO, ports=(2, 5, 8)[number // 5 % 3])
+    more |= {"part": part, "memory": memory}
     design = _compiled(kernel, table, dims, tmp_path, place, format, **more)
-    _equal(design, table, backend, MEMORIES[number % 5])
+    _equal(design, table, backend, memory)
 
 
 @pytest.mark.parametrize("option", ["place", "dedupe"])

@@ -13,11 +13,12 @@ from penstock.api import compile
 from penstock.dsl.analytics.choices import Choices
 from penstock.dsl.core.load import from_text
 from penstock.hdl.analytics.beats import BeatLoader, BeatWriter
-from penstock.hdl.rows import directory, lookup, mover, written
+from penstock.hdl.rows import directory, lookup, mover, port
 from penstock.hdl.rows.lookup import LookUp
 from penstock.hdl.rows.mover import Mover
 from penstock.hdl.rows.pending import Pending
 from penstock.hdl.rows.unit import RowUnit
+from penstock.models.rows import unit
 from penstock.models.rows.unit import Place, RowTable, RowUnitConfig
 
 __all__ = ["COMPONENTS", "PROOFS"]
@@ -176,7 +177,7 @@ def look_up() -> Bench:
 def moves() -> Bench:
     b = Bench()
     make = lambda: Mover(_small(), address_width=12, beats_width=4)
-    with others(written, WRITES=2):
+    with others(unit, WRITES=2), others(port, leaving_rows=lambda row_bytes: 1):
         dut, b.m.submodules.dut = shrunk(mover, make)
     offer(b, dut.i, "i")
     for name in ("closed", "settled", "settled_before", "busy", "read0", "base0"):
@@ -193,7 +194,7 @@ def moves() -> Bench:
         b.d.sync += mine.eq(open_ + 1 - answer)
     with b.m.Elif(answer & (mine != 0)):
         b.d.sync += mine.eq(mine - 1)
-    asks = dut.fetch & (dut.i.p.row == row)
+    asks = dut.fetch & (dut.now.row == row)
     b.check("no row is asked for while it is written", ~asks | (mine == 0))
     b.cover("another one is", dut.fetch & (mine != 0))
     b.cover("it is when that is answered", asks & b.past(answer & (mine == 1)))
@@ -219,7 +220,7 @@ PROOFS = [
         "no row is asked for before its own writing is answered: no read passes an update; two rows that are written",
         moves,
         (
-            Defect(_MOVER, "head.comes & ~written.late & ", "head.comes & "),
+            Defect(_MOVER, "now.comes & ~written.late & ", "now.comes & "),
             Defect(_MOVER, "written.sent.eq(Cat(head.old,", "written.sent.eq(Cat(head.row,"),
         ),
     ),
