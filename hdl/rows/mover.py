@@ -120,7 +120,8 @@ class Mover(wiring.Component):
 
     def _move(self, quiet: Value) -> None:
         """Let a row's turn come; then read what is written back, and ask with its last beat for what comes."""
-        m, head, now, there = self.m, self.i.p, self.now, self.there
+        m, head = self.m, self.i.p
+        now, there = self.now, self.there
         filler, port, written = self.filler, self.port, self.written
         reads, whole, over = Signal(), Signal(), Signal()
         step, beats = index(max(map(len, self.config.slices))), Signal(16)
@@ -155,7 +156,8 @@ class Mover(wiring.Component):
 
     def _slices(self, step: Signal, reads: Signal, last: Signal) -> None:
         """Bring beats of a line into the row that leaves, a cycle behind their address: the last one as it is."""
-        m, config, port, size = self.m, self.config, self.port, 8 * self.config.container
+        m, config, port = self.m, self.config, self.port
+        size = 8 * config.container
         late, table, reading = Signal.like(step), Signal.like(self.now.table), Signal()
         m.d.sync += [late.eq(step), table.eq(self.now.table), reading.eq(reads), port.send.eq(last)]
         gathered = Signal.like(port.leaving)
