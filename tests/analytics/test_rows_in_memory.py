@@ -265,7 +265,7 @@ def test_a_bus_error_names_the_row(
     asked = np.array([3, 300, 1030, 9, 300, 5, 1300, 8, 1, 4, 1290, 2, 1060, 6], np.int32)
     table = {"a": asked, "x": np.ones(len(asked), np.float32)}
     text = "kernel k(a: index[n], x: input, s: model[n, 3])\n  s[a] += x\n"
-    made = {"part": replace(TWO, ports=ports), "memory": "hbm2", "format": "float32"}
+    made = {"part": with_channels(TWO, ports), "memory": "hbm2", "format": "float32"}
     design = _compiled(text, table, {"n": rows}, tmp_path, {"s": "memory:5"}, **made)
     plan, unit = design.compiled.plan, design.compiled.plan.row_unit
     assert plan.deal == deal and unit is not None
@@ -514,7 +514,7 @@ def test_drawn(number: int, tmp_path: Path) -> None:
     for name in "abcd" if number % 7 < 3 else ():  # runs of equal ones
         if name in table:
             table[name] = table[name][np.arange(rows) // 3 * 3]
-    memory, part = MEMORIES[number % 5], replace(TWO, ports=(2, 5, 8)[number // 5 % 3])
+    memory, part = MEMORIES[number % 5], with_channels(TWO, (2, 5, 8)[number // 5 % 3])
     more |= {"part": part, "memory": memory}
     design = _compiled(kernel, table, dims, tmp_path, place, format, **more)
     _equal(design, table, backend, memory)
