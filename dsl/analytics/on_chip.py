@@ -13,7 +13,7 @@ import numpy as np
 
 from ...models.mapping import ULTRA_BITS
 from ...models.numerics.formats import Float, Format
-from ...models.rows.units import Range
+from ...models.rows.units import Range, width_of
 from ..core.bind_index import BoundIndex
 from ..core.diagnostics import Diagnostic, Span
 from ..core.graph import Graph, Node, Region
@@ -112,7 +112,9 @@ def _unfit_row(graph: Graph, node: Node, known: bool) -> Iterator[str]:
 def _unfit_integer(graph: Graph, number: int) -> Iterator[str]:
     """Yield why no hardware computes an integer."""
     node = graph.nodes[number]
-    if node.op == "integer" and node.region is not Region.TUPLE:
+    if node.inputs and all(graph.nodes[i].op == "const" for i in node.inputs):
+        yield "what it makes of constants is beyond 2**53"
+    elif node.op == "integer" and node.region is not Region.TUPLE:
         yield "which row it is does not depend on the tuple"
     elif node.op in ("integer //", "integer %"):
         by = graph.nodes[node.inputs[1]]
@@ -141,11 +143,19 @@ def _of_table(graph: Graph, maker: Maker, indices: Mapping[str, BoundIndex]) -> 
         if max(counted) > 1 << fmt.width:
             yield f"the index {v.name} does not fit in the {fmt.width} bits of {fmt.name}"
     for node in graph.nodes:
+        if any(abs(width_of(span(graph.nodes, i))) > fmt.width for i in _lists(graph, node)):
+            yield f"whole numbers of a list do not fit in the {fmt.width} bits of {fmt.name}"
         if node.op == "number" and not _exact(fmt, span(graph.nodes, node.inputs[0])):
             yield f"{fmt.name} does not have each integer that it takes for a value"
         places = np.arange(node.attrs.get("places", 0), dtype=np.float64)
         if not np.array_equal(np.asarray(fmt.decode(fmt.encode(places))), places):
             yield f"{fmt.name} does not have each of {len(places)} places"
+
+
+def _lists(graph: Graph, node: Node) -> Iterator[int]:
+    """Yield the operands of an operation on integers that are lists of constants, which lie where numbers of the format do."""
+    if node.op in MEANINGS:
+        yield from (i for i in node.inputs if graph.nodes[i].op == "const" and graph.nodes[i].shape)
 
 
 def _exact(fmt: Format, ends: Range) -> bool:

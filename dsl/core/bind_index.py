@@ -55,6 +55,14 @@ def bind_indices(binder: Binder, counts: Counts | None) -> dict[str, BoundIndex]
         name, *bag = parameter.dims
         if isinstance(name, str) and name not in binder.known:
             size = max(sum(far[parameter.name]), binder.dims.get(name, 1))
+            if size > (largest := binder.kernel.largest(parameter, 0)):
+                column = _columns(binder, parameter)[0][1].name
+                raise binder.error(
+                    "E307",
+                    f"the index {parameter.name} counts {size:,} rows; the most are {largest:,}",
+                    parameter.span,
+                    hint=f"--categories {column} counts the numbers that there are; or give --dim {name}=SIZE, beyond which a row is an error",
+                )
             if sum(far[parameter.name]):
                 binder.dims[name] = size
         for places in bag:

@@ -293,7 +293,9 @@ def test_integers_made_of_the_places_of_full_bags(factors: tuple[int, int]) -> N
     a, b = factors
     text = f"kernel k(c: index[9, 3], a: model[7])\n  a[({a} * count(c) + {b} * count(c) * {b}) % 7] += 1\n"
     table = {"c": np.array([[1, 2, 0], [3, 4, 0]])}
-    run = ps.compile(from_text(text), "small", table).run(table)
+    design = ps.compile(from_text(text), "small", table)
+    assert "beyond 2**53" in design.compiled.refused.message
+    run = design.run(table)
     if (number := 3 * a + 3 * b * b) < 2**63:
         assert run.result["a"].tolist() == np.bincount([number % 7] * 2, minlength=7).tolist()
     else:

@@ -22,6 +22,7 @@ from penstock.models.analytics.shell import blocks
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.heap.values import array_body, varlena
 from penstock.models.heap.writer import write_heap
+from penstock.models.numerics.formats import parse_format
 from penstock.targets import target_named
 from testbench.kernels.by_index import (
     FIELDS,
@@ -470,6 +471,33 @@ def test_dates_are_integers(tmp_path: Path) -> None:
     design = ps.compile(tmp_path / "k.psk", table=table)
     assert design.compiled.refused is None
     assert design.run(table, backend="golden").result["s"].tolist() == [1, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("made", "format", "wide"),
+    [
+        ("(c * [70000, -3, 5]) % 7", "float32", False),
+        ("(c * [70000, -3, 5]) % 7", "bfloat16", True),
+        ("(c + [255, 0, 9]) % 7", "fixed:4,4", False),
+        ("(c + [256, 0, 9]) % 7", "fixed:4,4", True),
+        ("(c + [-129, 0, 9]) % 7", "fixed:4,4", True),
+        ("(c - [4294967296, 0, 9]) % 7", "float32", True),
+        ("hash(c + [4294967295, 0, 9], 4) % 7", "float32", False),
+    ],
+)
+def test_lists_of_whole_numbers(made: str, format: str, wide: bool) -> None:
+    """They are kept as numbers of the format are: those with more bits have golden results alone."""
+    text = f"kernel k(c: index[40, 3], x: input, a: model[7])\n  a[{made}] += x\n  a[c % 7] += sum(c < {made[made.index('[') : made.index(']')]}]) * x\n"
+    c = np.random.default_rng(2).integers(0, 40, (18, 3)).astype(np.int32)
+    table = {"c": c, "x": np.zeros(18)}
+    table["x"][:3] = 0.25
+    design = ps.compile(from_text(text), "small", table, format)
+    if wide:
+        width = f"{parse_format(format).width} bits of {format}"
+        assert f"do not fit in the {width}" in design.compiled.refused.message
+        return
+    golden, model, run = (design.run(table, name) for name in ("golden", "model", "pysim"))
+    assert np.array_equal(run.codes["a"], golden.codes["a"]) and run.cycles == model.cycles
 
 
 PLACES = 3

@@ -640,6 +640,9 @@ def test_sparse_numbers_that_are_no_categories() -> None:
         KernelError, match=r"(?s)E307.*many has 1,000,000,008 numbers.*--categories"
     ):
         ps.compile(seen, "small", table, on_index="skip")
+    said = r"(?s)E307.*the index c counts 1,099,511,627,777 rows.*--categories c.*--dim n=SIZE"
+    with pytest.raises(KernelError, match=said):
+        ps.compile(seen, "small", {"c": [2**40, -4], "x": [1.0, 2.0]})
     with pytest.raises(KernelError, match="categories: no index takes a column x"):
         ps.compile(seen, "small", table, categories=("x",))
     design = ps.compile(seen, "small", table, categories=("c",))
