@@ -12,10 +12,12 @@ from breached_passwords import served
 
 import penstock as ps
 
-users = ps.ObliviousMap(key=ps.text, value=ps.bytes(8), capacity=1 << 14)
+MOST, CONTACTS = 1 << 14, 1_000
+KNOWN = CONTACTS // 3
+users = ps.ObliviousMap(key=ps.text, value=ps.bytes(8), capacity=MOST)
 
 
-def main(count=5_000, contacts=1_000):
+def main(count=5_000, contacts=CONTACTS):
     draw = random.Random(1)
     telephone = lambda: f"+{draw.randrange(10**10, 10**13)}"
     registered = {telephone(): number.to_bytes(8, "little") for number in range(count)}
@@ -32,4 +34,7 @@ def main(count=5_000, contacts=1_000):
 
 
 if __name__ == "__main__":
-    print("the same as a dictionary's:", main(*map(int, sys.argv[1:])))
+    given = sys.argv[1:]
+    if len(given) > 1 or not all(each.isdecimal() and KNOWN <= int(each) <= MOST for each in given):
+        sys.exit(f"USERS is a number from {KNOWN} to {MOST:,}")
+    print("the same as a dictionary's:", main(*map(int, given)))

@@ -7,9 +7,9 @@ import os
 import socket
 import ssl
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections import OrderedDict, deque
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,12 +40,22 @@ from .mapping import ObliviousMap, check_room, load_operations, make_request
 from .receipts import UNKNOWN, Receipt, ReceiptError, RolledBack, read_receipt, write_receipt
 from .session import MapSession, initiator
 
-__all__ = ["AsyncMap", "ConnectionLost", "NotAllowed", "RemoteMap", "SessionMoved", "connect"]
+__all__ = [
+    "AsyncMap",
+    "Busy",
+    "ConnectionLost",
+    "NotAllowed",
+    "RemoteMap",
+    "SessionMoved",
+    "connect",
+]
 
 _Result = TypeVar("_Result")
 
 #: seconds for a connection's end
 _CLOSING = 1.0
+#: requests of a batch that are sealed and sent at a time, while those before are under way
+_PIECE = 1024
 
 
 class ConnectionLost(Error, ConnectionError):
@@ -60,6 +70,10 @@ class SessionMoved(Error):
 
 class NotAllowed(Error):
     """The session's role may not ask for an operation. The device did not carry it out."""
+
+
+class Busy(Error, TimeoutError):
+    """Another thread's operations on a map have taken too long. Those of this call were not sent."""
 
 
 async def _closed(writer: asyncio.StreamWriter) -> None:
@@ -84,6 +98,13 @@ def _reason(problem: Exception, timeout: float) -> str:
     if isinstance(problem, OSError) and problem.errno and not isinstance(problem, socket.gaierror):
         return os.strerror(problem.errno)
     return str(getattr(problem, "strerror", None) or problem)
+
+
+def _seen(futures: Iterable[asyncio.Future[Response]]) -> None:
+    """Wait for answers no longer."""
+    for future in futures:
+        if not future.cancel() and not future.cancelled():
+            future.exception()
 
 
 class _Answers(asyncio.StreamReader):
@@ -243,20 +264,40 @@ class AsyncMap:
         if self._writer is None or self._session is None:
             raise self._gone()
         self._kept()
+        told: list[Response] = []
+        under_way = deque[list[asyncio.Future[Response]]]()
+        at = 0
+        try:
+            while under_way or at < len(requests):
+                if at < len(requests):
+                    piece, at = requests[at : at + _PIECE], at + _PIECE
+                    under_way.append(self._sent(self._sealed(piece)))
+                if len(under_way) > 1 or at >= len(requests):
+                    told += await self._answers(under_way.popleft())
+        except ConnectionLost:
+            self._sealed(requests[at:])  # `reconnect` sends them too
+            raise
+        finally:
+            for futures in under_way:
+                _seen(futures)
+            self._note()
+        return told
+
+    def _sealed(self, requests: Sequence[Request]) -> dict[int, bytes]:
+        """Seal requests; return their frames, which have no answer yet."""
+        assert self._session is not None
         frames: dict[int, bytes] = {}
         for request in requests:
             number, sealed = self._session.seal(request)
             frames[number] = self._messages.request(number, sealed)
             self._asked[number] = request
         self._unanswered |= frames
-        try:
-            return await self._answers(self._sent(frames))
-        finally:
-            self._note()
+        return frames
 
     def _sent(self, frames: dict[int, bytes]) -> list[asyncio.Future[Response]]:
-        """Send frames; return what will have their answers."""
-        assert self._writer is not None
+        """Send frames; return what will have their answers. Raises ConnectionLost."""
+        if self._writer is None:
+            raise self._gone()
         loop = asyncio.get_running_loop()
         self._waiting |= {number: loop.create_future() for number in frames}
         self._writer.write(b"".join(frames.values()))
@@ -267,9 +308,7 @@ class AsyncMap:
         try:  # all is in the writer's buffer: a wait for room in it would be one without a timer
             return [f.result() if f.done() else await self._next(f) for f in futures]
         finally:
-            for future in futures:
-                if not future.cancel() and not future.cancelled():
-                    future.exception()  # seen
+            _seen(futures)
 
     async def _next(self, future: asyncio.Future[Response]) -> Response:
         """Wait for the next answer."""
@@ -548,8 +587,8 @@ class _Blocking(Closing):
 
 
 class RemoteMap(ObliviousMap):
-    """A map behind a server, as a MutableMapping (`connect`). Threads may share it: a lock lets one
-    batch through at a time."""
+    """A map behind a server, as a MutableMapping (`connect`). Threads may share it: one batch goes through
+    at a time, and others wait for it no longer than `timeout`, then raise Busy."""
 
     def __init__(self, backend: _Blocking) -> None:
         super().__init__(backend=backend)
@@ -557,8 +596,19 @@ class RemoteMap(ObliviousMap):
 
     def batch(self, operations: Iterable[tuple[Operation, Any, bytes | None]]) -> list[Response]:
         operations = list(operations)
-        with self._lock:
+        with self._alone():
             return super().batch(operations)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other threads out. Raises Busy."""
+        timeout = self._remote.client._timeout
+        if not self._lock.acquire(timeout=timeout):
+            raise Busy(f"another thread's operations take more than {timeout:g} s")
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     @property
     def serial(self) -> int:
@@ -572,7 +622,7 @@ class RemoteMap(ObliviousMap):
 
     def reconnect(self) -> list[tuple[Request, Response]]:
         """As `AsyncMap.reconnect`. Raises ValueError once the map is closed."""
-        with self._lock:
+        with self._alone():
             self._check_open()
             missed = self._remote.wait(self._remote.client.reconnect())
             self._note([request for request, _ in missed], [response for _, response in missed])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import ssl
-import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,6 +24,7 @@ from .state import ServerFull
 
 __all__ = ["MapServer"]
 
+_LOG = logging.getLogger(__name__)  # without a handler: a line on stderr
 #: seconds that a client has to take a refusal and hang up, and a server's last answers
 _LINGER = 1.0
 _SLOTS = 64
@@ -317,7 +318,7 @@ class MapServer:
             except MapStopped as problem:
                 self._stopped = problem.error
                 why = f" ({problem.__cause__})" if problem.__cause__ else ""
-                print(f"the map has stopped: {problem}{why}", file=sys.stderr, flush=True)
+                _LOG.error("the map has stopped: %s%s", problem, why)
         return None
 
     async def _carried(self, frames: list[bytes], opening: bytes) -> list[bytes]:

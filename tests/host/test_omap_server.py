@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,9 +28,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from penstock.cli import run
-from penstock.host.omap import MapStopped, MessageChanged, process
+from penstock.host.omap import MapStopped, MessageChanged, client, process
 from penstock.host.omap.client import (
     AsyncMap,
+    Busy,
     ConnectionLost,
     NotAllowed,
     SessionMoved,
@@ -429,7 +431,7 @@ def test_more_sessions_than_slots():
             two.reconnect()
 
 
-def test_a_device_that_stopped(server, capsys):
+def test_a_device_that_stopped(server, caplog):
     with _connect(server) as box:
         box.update((key, bytes(8)) for key in range(30))
         pages = server.host.inner.pages
@@ -442,8 +444,8 @@ def test_a_device_that_stopped(server, capsys):
             box.reconnect()
     with pytest.raises(MapStopped, match="not the one that was written last"):
         _connect(server)
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("the map has stopped: ")
+    [line] = [record for record in caplog.records if record.name == "penstock.host.omap.server"]
+    assert line.getMessage().startswith("the map has stopped: ") and line.levelname == "ERROR"
 
 
 class _Proxy:
@@ -864,6 +866,54 @@ def test_threads_share_a_map(server):
         for thread in threads:
             thread.join()
         assert not wrong and len(box) == 20
+
+
+def test_a_thread_waits_for_another_ones_batch_no_longer_than_its_timeout(server):
+    with _connect(server) as box:
+        server.host.open.clear()
+        first = threading.Thread(target=box.get, args=(1,))
+        first.start()
+        while not server.host.taken:
+            time.sleep(0.001)
+        box._remote.client._timeout = 0.2  # of the call that comes
+        with pytest.raises(Busy, match=r"more than 0\.2 s"):
+            box[2] = bytes(8)
+        server.host.open.set()
+        first.join()
+        assert 2 not in box
+
+
+def test_a_load_is_sent_in_pieces(server, monkeypatch):
+    """No more of it is sealed than is under way."""
+    monkeypatch.setattr(client, "_PIECE", 16)
+
+    async def work():
+        async with await AsyncMap.connect(
+            "127.0.0.1", server.port, server.keys, role=server.role
+        ) as box:
+            server.host.open.clear()
+            items = [(k % 30, k.to_bytes(8, "little")) for k in range(300)]
+            load = asyncio.create_task(box.load(items))
+            while not server.host.taken:
+                await asyncio.sleep(0.001)
+            assert 16 <= len(box._unanswered) <= 32
+            server.host.open.set()
+            await load
+            assert await box.get(29) == (299).to_bytes(8, "little") and not box._unanswered
+
+    asyncio.run(work())
+
+
+def test_a_load_whose_connection_breaks_goes_on(server, proxy, monkeypatch):
+    monkeypatch.setattr(client, "_PIECE", 4)
+    with connect("127.0.0.1", proxy.port, server.keys, role=server.role) as box:
+        items = {k: bytes([k]) * 8 for k in range(30)}
+        proxy.cut = True
+        with pytest.raises(ConnectionLost):
+            box.load(items)
+        proxy.cut = False
+        assert [request.key for request, _ in box.reconnect()] == list(items)
+        assert dict(box) == items
 
 
 def test_a_receipt_is_no_item(server, tmp_path):
