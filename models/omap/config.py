@@ -340,6 +340,17 @@ class OmapConfig:
         return self.tables_bytes + self.frames_bytes
 
     @property
+    def channel_bytes(self) -> int:
+        """Bytes of the fullest channel of a port; where channels are joined, of those of a word together."""
+        records = self.tables_bytes - self.records_at
+        parts = (
+            (self.records_at, self.dealt),
+            (records, self.dealt),
+            (self.frames_bytes, self.frames_dealt),
+        )
+        return max(_up(-(-size // n), 1 << CHUNK_BITS) for size, n in parts)
+
+    @property
     def channels(self) -> tuple[int, ...]:
         """Bytes of HBM by address space, from 1 on: channels of the position map and records, then of frames."""
         parts = (self.tables_bytes, self.dealt), (self.frames_bytes, self.frames_dealt)

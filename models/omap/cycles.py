@@ -176,7 +176,9 @@ class _Run:
         for side, page in enumerate(operation.pages):
             later = bool(side or not operation.first_side)
             whole, plain_page, may = self._pages.open(page, known, begin + front.placed + 2, later)
-            fetched, open_, ready = max(fetched, whole), max(open_, plain_page), max(ready, may)
+            # its last word may have nothing but its tag
+            fetched, open_ = max(fetched, min(whole, plain_page)), max(open_, plain_page)
+            ready = max(ready, may)
         texts = self._logs if step else [self._answers, *self._logs]
         ready = max(ready, *(each.room(number) for each in texts), 0)
         self._merge_free = ready + back.apart

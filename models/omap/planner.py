@@ -42,6 +42,8 @@ LOADS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 _FINE = 64
 #: cycles of refresh and bank conflicts that the deadline adds to a port's latency
 MARGIN = 8
+#: cycles of a deadline, at most
+_LONGEST = 4096
 #: accesses of a port that may be under way in one bank of DRAM
 _CONFLICTS = 16
 #: what an operation may fail with, as log2: a quarter of the budget for each of three bounds
@@ -86,10 +88,11 @@ class _Asked:
     bucket: int
     dealt: int
     frames_dealt: int
+    channel_bytes: float
 
 
 def _deadline(memory: Memory, bus_bytes: int) -> int:
-    """Return the cycles in which every access to HBM is answered, whatever it meets there."""
+    """Return the cycles in which every access to HBM is answered, whatever it meets there. Raises NoPlan."""
     longest = 64  # bus words of one access at most
     cycles = memory.latency + MARGIN + (memory.interval(bus_bytes) - 1) * longest
     if isinstance(memory, Dram):
@@ -97,6 +100,9 @@ def _deadline(memory: Memory, bus_bytes: int) -> int:
         timing = memory.timing
         held_up = timing.nRFC + timing.nRP + _CONFLICTS * timing.nRC
         cycles += -(-held_up * memory.ratio.numerator // memory.ratio.denominator)
+    if cycles > _LONGEST:
+        what = f"memory that answers after {cycles:,} cycles is too slow for a map: it waits {_LONGEST:,}"
+        raise NoPlan(what, "name other memory (--memory)")
     return cycles
 
 
@@ -240,6 +246,7 @@ def plan(
     bucket: int = _BUCKET,
     dealt: int = 1,
     frames_dealt: int = 0,
+    channel_bytes: float = inf,
     serve: Serve | None = None,
 ) -> OmapConfig:
     """Return the map that moves the fewest host bytes an operation within the failure budget.
@@ -249,8 +256,9 @@ def plan(
     of `LOADS`, and with `hbm_bytes` of those between them too. `trip`: cycles of a page's way to the host and back,
     from which `window` follows if not given. `widest`: bytes of a word of the host's ports, at most; they have more
     than 32 only where pages hold up everything else. `bucket`: slots of a bucket, at most, where so few suffice.
-    `dealt`: channels over which each port is dealt, `frames_dealt` those to frames, if others. `serve`: what tells
-    DRAM's cycles, by which the pace is chosen (`models.omap.hbm`); else operations come as they may.
+    `dealt`: channels over which each port is dealt, `frames_dealt` those to frames, if others; `channel_bytes`: what each
+    of them holds: one load is chosen for it, if any is right. `serve`: what tells DRAM's cycles, by which the pace is
+    chosen (`models.omap.hbm`); else operations come as they may.
     Raises NoPlan where nothing fits, ValueError for values out of range.
     """
     _check(capacity)
@@ -272,15 +280,27 @@ def plan(
         bucket=bucket,
         dealt=dealt,
         frames_dealt=frames_dealt or dealt,
+        channel_bytes=channel_bytes,
     )
+    best = _best(asked, load, share, hbm_bytes)
+    if best is None:
+        raise _no_plan(capacity, hbm_bytes, load is not None or share is not None)
+    return _cores(_paced(best, memory, serve), asked)
+
+
+def _best(
+    asked: _Asked, load: float | None, share: float | None, hbm_bytes: int | None
+) -> OmapConfig | None:
+    """Return the cheapest map of a load; without one that of `LOADS`, and with `hbm_bytes` of those between them. Where no
+    channel holds any, what is needed is for the caller to say."""
     best: OmapConfig | None = None
     for each in LOADS if load is None else (load,):
         best = _better(asked, best, each, _SHARE if share is None else share, hbm_bytes)
     if hbm_bytes is not None and load is None:
         best = _finer(asked, best, hbm_bytes)
-    if best is None:
-        raise _no_plan(capacity, hbm_bytes, load is not None or share is not None)
-    return _cores(_paced(best, memory, serve), asked)
+    if best is None and asked.channel_bytes < inf:
+        return _best(replace(asked, channel_bytes=inf), load, share, hbm_bytes)
+    return best
 
 
 def _check(capacity: object) -> None:
@@ -356,7 +376,7 @@ def _better(
         config = _within(asked, load, hbm_bytes) or config
         if config.hbm_bytes > hbm_bytes:
             return best
-    if total(config) > BUDGET:
+    if config.channel_bytes > asked.channel_bytes or total(config) > BUDGET:
         return best
     return config if best is None or _cost(config) < _cost(best) else best
 

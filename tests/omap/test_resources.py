@@ -60,15 +60,50 @@ def test_maps_of_every_size_fit_or_name_one_that_does(value_bytes: int) -> None:
             design = ps.compile(_map(capacity, value_bytes))
         except ps.KernelError as refused:
             assert refused.diagnostic.code == "E601" and capacity == 1 << 24
-            assert value_bytes == 1024 and "bytes of HBM, the part has" in str(refused)
+            assert value_bytes == 1024 and "bytes of a channel, the part has" in str(refused)
             most = int(
                 re.findall(r"a map of ([\d,]+) items fits", str(refused))[0].replace(",", "")
             )
-            assert capacity // 2 < most < capacity
+            assert capacity // 2 <= most < capacity
             design = ps.compile(_map(most, value_bytes))
         need, part = design.resources, design.target
         assert need.fits(part) is None
         assert need.fits(part, AIM) is None or capacity == 1 << 24
+
+
+@pytest.mark.parametrize("capacity, value_bytes", [(1 << 20, 1024), (1 << 24, 8), (1 << 24, 256)])
+def test_what_a_port_reaches_lies_in_its_own_channels(capacity: int, value_bytes: int) -> None:
+    """A channel of HBM has a thirty-second of its bytes, and a port those alone whose timing it is planned with."""
+    design = ps.compile(_map(capacity, value_bytes))
+    plan, part = design.compiled.plan, design.target
+    channel = part.memory.bytes // part.ports * design.compiled.channels
+    records = plan.tables_bytes - plan.records_at
+    for size, channels in (
+        (plan.records_at, plan.dealt),
+        (records, plan.dealt),
+        (plan.frames_bytes, plan.frames_dealt),
+    ):
+        assert size <= channels * channel
+    ports = sum(port.space > 0 for port in design.compiled.bus_ports) * design.compiled.channels
+    assert ports < part.ports
+    # where some channels hold the load that moves the fewest bytes, those that do not ask for no other
+    assert plan.load == {8: 1, 256: 2, 1024: 1}[value_bytes]
+
+
+def test_a_map_with_more_ports_than_its_part_is_one_of_simulation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.psk").write_text("map m(key: u64, value: bytes[8])\n  capacity = 2**10\n")
+    for target, said in (("u55c", False), ("vu9p", True)):
+        assert run(["model", str(tmp_path / "m.psk"), "--ops", "20", "--target", target]) == 0
+        words = " ".join(capsys.readouterr().out.replace("│", " ").split())
+        assert ("in simulation alone" in words) == said
+
+
+def test_memory_that_a_part_does_not_have_holds_no_map() -> None:
+    """Where there is no HBM either."""
+    with pytest.raises(ps.KernelError, match=r"E601.*bytes of memory, the part has 1,048,576"):
+        ps.compile(_map(1 << 16, 8), target="kcu105")
 
 
 def test_a_map_of_a_million_items_has_its_list_in_ultraram() -> None:

@@ -233,6 +233,10 @@ def test_text_and_python_declare_one_map(kernel, tmp_path):
         (["model", "--rounds", 3], "E471", "--rounds is a power of two, not 3"),
         (["model", "--channels", 3], "E471", "--channels is a power of two, not 3"),
         (["model", "--channels", 2, "--target", "vu9p"], "E471", "for a target that has HBM"),
+        (["model", "--channels", 8, "--memory", _IDEAL], "E471", "has 8 channels a port"),
+        (["model", "--memory", "latency=5000,bytes=32"], "E471", "too slow for a map"),
+        (["model", "--link", "uart"], "E604", "less than a byte a cycle"),
+        (["model", "--link", "gbps=8,latency=10s"], "E604", "cycles, a map's pages at most"),
         (["model", "--data", "none.txt"], "E472", "the file cannot be read: No such file"),
         (["build", "--board", "ulx3s-85f", "--out", "b"], "E601", "does not fit on ulx3s-85f"),
         (["serve", "--keys", "none"], "E902", "device.json cannot be read: No such file"),
@@ -274,6 +278,30 @@ def test_entries_of_the_position_map():
     """From 2^21 items on they have 32 bytes (docs/explanation/omap.md)."""
     made = (ps.ObliviousMap(value=ps.bytes(8), capacity=1 << n, name="m") for n in (20, 21))
     assert [ps.compile(one).plan.entry_bytes for one in made] == [16, 32]
+
+
+def test_no_part_of_a_latency_is_negative():
+    """A page may be open before its last word is there, which has its tag alone."""
+    made = ps.ObliviousMap(value=ps.bytes(8), capacity=1 << 10, name="m")
+    design = ps.compile(made, link="gbps=2,latency=1us", memory=_IDEAL)
+    told = design.run(ops=200, backend="model").facts["latency"]
+    assert min(told.values()) >= 0
+
+
+@pytest.mark.parametrize("value_bytes, words", [(8, []), (256, []), (256, ["--link", "xdma"])])
+def test_pages_that_move_more_than_the_link_carries_are_told(tmp_path, value_bytes, words):
+    """The port for pages is as wide as they have to be; a U55C's PCIe carries 12 GB/s of its 16."""
+    path = tmp_path / "m.psk"
+    path.write_text(f"map m(key: u64, value: bytes[{value_bytes}])\n  capacity = 2**16\n")
+    said = _run("model", path, "--ops", 400, "--json", tmp_path / "report.json", *words)
+    assert said.exit_code == 0, said.output
+    told = re.findall(r"pages move ([\d.]+) GB/s each way: ([\d.]+) million", said.output)
+    assert bool(told) == (value_bytes == 256 and not words)
+    for moved, held in told:
+        made = json.loads((tmp_path / "report.json").read_text())
+        rate = 400 / made["cycles"]["model"] * 250
+        assert float(moved) > 12 and float(held) < rate
+        assert float(held) == pytest.approx(12 * rate / float(moved), rel=0.01)
 
 
 def test_hbm_has_the_timing_of_its_dram(tmp_path, capsys):

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
     from penstock.sim.native import PortSpec
 
-__all__ = ["MapDesign", "Mapped", "joined"]
+__all__ = ["MapDesign", "Mapped", "joined", "joins"]
 
 #: most operations whose pages are compared burst by burst
 _TRACED = 20_000
@@ -66,6 +66,11 @@ def joined(memory: Memory, channels: int) -> Memory:
     parts = memory.timing.organisation
     wide = replace(parts, width=channels * parts.width)
     return replace(memory, timing=replace(memory.timing, organisation=wide))
+
+
+def joins(config: OmapConfig, part: Target) -> int:
+    """Return the channels of HBM that a map's port joins to a word."""
+    return max(config.bus_bytes // max(part.bus_bytes, 16), 1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,7 +133,7 @@ class MapDesign(Design):
     @property
     def channels(self) -> int:
         """Channels of HBM that a port joins."""
-        return max(self.plan.bus_bytes // max(self.target.bus_bytes, 16), 1)
+        return joins(self.plan, self.target)
 
     def messages(self, memory: Memory) -> Memory:
         """Return the timing of the channel of the card's memory in which requests and responses lie,

@@ -14,15 +14,15 @@ from penstock.errors import Conflict
 from penstock.models.memory import parse_memory
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.errors import MapError
-from penstock.models.omap.planner import NoPlan, fitting, largest
+from penstock.models.omap.planner import NoPlan, largest
 from penstock.models.omap.resources import estimate
-from penstock.models.resources import MOST
+from penstock.models.resources import AIM, MOST
 
 from .commands import COMMANDS
-from .design import MapDesign
+from .design import MapDesign, joins
 from .operations import check_options
 from .options import OPTIONS
-from .plans import chosen, hbm_of, link_of, own_link, plans, room
+from .plans import able, channel_room, chosen, hbm_of, link_of, own_link, plans, room
 
 if TYPE_CHECKING:
     import click
@@ -100,12 +100,12 @@ class MappingEngine(Engine):
 
         def fits(capacity: int) -> bool:
             try:
-                return fitting(tried(capacity), part, most) is not None
+                return able(tried(capacity), part, most, AIM) is not None
             except ValueError:
                 return False
 
         try:
-            able = tried(kernel.capacity)
+            made = tried(kernel.capacity)
         except NoPlan as problem:
             raise error("E471", str(problem), kernel.name_span, hint=problem.hint) from None
         except ValueError as problem:
@@ -115,9 +115,9 @@ class MappingEngine(Engine):
                 kernel.name_span,
                 hint="leave the option out: the planner chooses",
             ) from None
-        config = chosen(able, part, timing, given, most)
+        config = chosen(made, part, timing, given, most)
         if config is None:
-            raise _too_large(kernel, able, part, most, largest(fits, kernel.capacity))
+            raise _too_large(kernel, made, part, most, largest(fits, kernel.capacity))
         return MapDesign(part, timing, kernel.name, config, link or own_link(config, part))
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
@@ -147,8 +147,11 @@ def _too_large(
         have = getattr(part, name)
         full = f", of which {MOST[name]:.0%} can be routed" if name in MOST else ""
         text = f"{getattr(need, name):,} {name.upper()}, the part has {have:,}{full}"
-        if (of_hbm := config.hbm_bytes / hbm) > max(share, 1.0):
-            return of_hbm, f"{config.hbm_bytes:,} bytes of HBM, the part has {hbm:,}"
+        channel = joins(config, part) * channel_room(part)
+        sizes = (config.hbm_bytes, "memory", hbm), (config.channel_bytes, "a channel", channel)
+        for size, of, held in sizes:
+            if size / held > max(share, 1.0):
+                share, text = size / held, f"{size:,} bytes of {of}, the part has {held:,}"
         return share, text
 
     return error(

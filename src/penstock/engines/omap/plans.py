@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import inf
@@ -27,12 +27,26 @@ from penstock.report.rows import Column, Grid
 from penstock.report.words import amount
 from penstock.targets import link_named, timing_of
 
-from .design import MapDesign, Mapped, joined
+from .design import MapDesign, Mapped, joined, joins
 
-__all__ = ["chosen", "front", "has_hbm", "hbm_of", "ideal", "link_of", "own_link", "plans", "room"]
+__all__ = [
+    "able",
+    "channel_room",
+    "chosen",
+    "front",
+    "has_hbm",
+    "hbm_of",
+    "ideal",
+    "link_of",
+    "own_link",
+    "plans",
+    "room",
+]
 
 #: a page's way over PCIe and back, as the published system has it, in µs
 _ROUND_TRIP = 1.26
+#: cycles of a link's latency, at most
+_SLOWEST = 1_000_000
 #: bytes a cycle of the widest port to a host on PCIe: 512 bits at 250 MHz carry what 16 lanes do
 _PORT = 64
 #: shares of the bins in HBM, and their mean loads, that the front of plans is made of; None: of the fewest host bytes
@@ -48,11 +62,26 @@ class _Channels(NamedTuple):
     bucket: int = 16
     frames: int = 0
 
+    @property
+    def spread(self) -> int:
+        """Channels that frames have."""
+        return self.joined * (self.frames or self.dealt)
+
+    @property
+    def ports(self) -> int:
+        """Ports of the map to its memory."""
+        return 2 * (self.joined * self.dealt + self.spread)
+
 
 #: those that are tried, for memory that answers after a fixed latency and for DRAM, whose rows bind: small buckets
-#: take fewer words and more memory. All ports together have at most 29 of 32 channels, with messages.
-_FIXED = _Channels(), _Channels(2), _Channels(4)
-_DRAM = _Channels(), _Channels(dealt=2), _Channels(2, 2), _Channels(dealt=4), _Channels(1, 8, 8, 4)
+#: take fewer words and more memory. All ports together have at most 29 of 32 channels, with messages. More than `_FEW` for
+#: frames are for those that these do not hold.
+_FEW = 4
+_FIXED = _Channels(), _Channels(2), _Channels(4), _Channels(4, frames=2)
+_DRAM = (
+    *(_Channels(), _Channels(dealt=2), _Channels(2, 2), _Channels(dealt=4)),
+    *(_Channels(1, 8, 8, 4), _Channels(1, 4, 16, 8)),
+)
 
 
 def hbm_of(given: Given, part: Target) -> Memory:
@@ -82,7 +111,14 @@ def link_of(given: Given, part: Target) -> Memory | None:
     if not isinstance(text, str):
         return text
     link, hz = link_named(text, "--link"), part.clock_mhz * 1e6
-    return FixedLatency(max(round(link.latency * hz), 1), max(int(link.bytes_per_s / hz), 1))
+    latency, rate = max(round(link.latency * hz), 1), int(link.bytes_per_s / hz)
+    why = f"--link {text} carries less than a byte a cycle" if not rate else ""
+    if latency > _SLOWEST:
+        why = f"--link {text} answers after {latency:,} cycles, a map's pages at most after {_SLOWEST:,}"
+    if why:
+        hint = f"write --link gbps=8,latency=10us, or leave it out: {hz / 1e6:g} MHz take 1 byte a cycle and more"
+        raise error("E604", why, Span.whole("--link"), hint=hint)
+    return FixedLatency(latency, rate)
 
 
 def own_link(config: OmapConfig, part: Target) -> Memory:
@@ -96,8 +132,20 @@ def _trip(part: Target) -> int:
 
 
 def room(part: Target) -> float:
-    """Return the bytes of HBM that a map may take."""
-    return part.memory.bytes if has_hbm(part) else inf
+    """Return the bytes of memory that a map may take beside its pages."""
+    return part.memory.bytes or inf
+
+
+def channel_room(part: Target) -> float:
+    """Return the bytes of a channel of HBM; other memory is behind all ports."""
+    return part.memory.bytes // part.ports if has_hbm(part) else inf
+
+
+def able(tried: Sequence[OmapConfig], part: Target, most: float, fill: float) -> OmapConfig | None:
+    """Return the best plan that fits, in `most` bytes of memory; None where none does."""
+    channel = channel_room(part)
+    held = [one for one in tried if one.channel_bytes <= joins(one, part) * channel]
+    return fitting(held, part, most, fill)
 
 
 def plans(
@@ -108,22 +156,23 @@ def plans(
     link: Memory | None,
     capacity: int,
 ) -> list[OmapConfig]:
-    """Return a map's plans, one for each way in which a port may have channels. `of`: has the sizes of its keys and values.
+    """Return a map's plans, one for each way in which a port may have channels, of those whose channels hold what it reaches
+    if there are any; else with loads for which they do. `of`: has the sizes of its keys and values.
 
     Raises as `models.omap.planner.plan`; KernelError (E471) for channels that there are not.
     """
-    cores = given.option("cores")
-    return [
-        plan(
+    cores, channel = given.option("cores"), channel_room(part)
+
+    def made(one: _Channels, **held: Any) -> OmapConfig:
+        return plan(
             capacity,
             of.value_bytes,
             key=of.key,
-            memory=joined(timing, channels.joined),
-            bus_bytes=channels.joined * max(part.bus_bytes, 16),
-            dealt=channels.dealt,
-            frames_dealt=channels.frames,
-            bucket=channels.bucket,
-            serve=_served,
+            memory=joined(timing, one.joined),
+            bus_bytes=one.joined * max(part.bus_bytes, 16),
+            dealt=one.dealt,
+            frames_dealt=one.frames,
+            bucket=one.bucket,
             hbm_bytes=given.option("hbm"),
             load=given.option("load"),
             share=given.option("share"),
@@ -133,19 +182,25 @@ def plans(
             openers=cores,
             sealers=cores,
             widest=_widest(part, link),
+            **held,
         )
-        for channels in _channels(given.option("channels"), part, timing)
-    ]
+
+    tried = _channels(given.option("channels"), part, timing)
+    held = [one for one in tried if made(one).channel_bytes <= one.joined * channel]
+    if held:
+        few = [one for one in held if one.spread <= _FEW]
+        return [made(one, serve=_served) for one in few or held]
+    return [made(one, serve=_served, channel_bytes=one.joined * channel) for one in tried]
 
 
 def chosen(
     tried: list[OmapConfig], part: Target, timing: Memory, given: Given, most: float
 ) -> OmapConfig | None:
     """Return the best plan of those that fit, with the deadlines that its memory keeps; `most`: bytes of HBM."""
-    config = fitting(tried, part, most, given.option("fill", AIM))
+    config = able(tried, part, most, given.option("fill", AIM))
     if config is None or not config.pace:
         return config
-    memory = joined(timing, config.bus_bytes // max(part.bus_bytes, 16))
+    memory = joined(timing, joins(config, part))
     assert isinstance(memory, Dram)
     return settled(config, memory, _served)
 
@@ -246,17 +301,20 @@ def has_hbm(part: Target) -> bool:
 
 def _channels(count: int | None, part: Target, timing: Memory) -> tuple[_Channels, ...]:
     """Return which channels a port may have. Raises KernelError (E471)."""
-    able = (_DRAM if isinstance(timing, Dram) else _FIXED) if has_hbm(part) else (_Channels(),)
-    chosen = tuple(one for one in able if count in (None, one.joined * one.dealt))
+    known = _DRAM if isinstance(timing, Dram) else _FIXED
+    # a port of the part is for messages
+    there = [one for one in known if has_hbm(part) and one.ports < part.ports] or [_Channels()]
+    chosen = tuple(one for one in there if count in (None, one.joined * one.dealt))
     if chosen:
         return chosen
+    why = f"--channels {count} is for a target that has HBM"
     others = ", ".join(name for name, other in targets().items() if has_hbm(other))
-    raise error(
-        "E471",
-        f"--channels {count} is for a target that has HBM",
-        Span.whole("--channels"),
-        hint=f"leave it out, or choose one of {others}",
-    )
+    hint = f"leave it out, or choose one of {others}"
+    if has_hbm(part):
+        counts = sorted({one.joined * one.dealt for one in there})
+        why = f"no map on {part.name} with memory {timing} has {count} channels a port"
+        hint = f"write --channels {' or '.join(map(str, counts))}, or leave it out: the planner chooses"
+    raise error("E471", why, Span.whole("--channels"), hint=hint)
 
 
 def _widest(part: Target, link: Memory | None) -> int:

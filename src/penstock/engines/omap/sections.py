@@ -7,14 +7,16 @@ from collections.abc import Iterable
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.hbm import LATE
 from penstock.models.omap.planner import published
+from penstock.models.omap.shell import ports
 from penstock.models.omap.tails import ASSUMPTIONS, LIFETIME, collision, failures, total
 from penstock.outcome import Outcome
 from penstock.report.common import agreement, cycle_rows, resources, speed_rows, written
 from penstock.report.rows import Facts, Part, Row
 from penstock.report.words import amount, plural, target_text
+from penstock.targets import link_of as own_link
 
 from .design import MapDesign, Mapped
-from .plans import front, ideal
+from .plans import front, ideal, link_of
 
 __all__ = ["summary"]
 
@@ -63,8 +65,15 @@ def _map(design: MapDesign) -> Facts:
             + f", of frames {plan.frame_deadline}"
             * (plan.frame_deadline > 0),
         ),
-        ("target", target_text(design.target)),
+        ("target", target_text(design.target) + _beyond(design)),
     )
+
+
+def _beyond(design: MapDesign) -> str:
+    """Say where the map has more ports than its part, whose rates are then of no hardware."""
+    own = sum(space > 0 for space in ports(design.plan).values()) * design.channels
+    # and one for messages
+    return f"; the map has {own + 1}, in simulation alone" * (own >= design.target.ports)
 
 
 def _whole(plan: OmapConfig) -> str:
@@ -105,6 +114,19 @@ def _budget(design: MapDesign) -> Facts:
     return Facts(tuple(rows), title="failure budget")
 
 
+def _carried(outcome: Outcome, rate: float, pages: float) -> list[Row]:
+    """Say where pages move more than the target's own link carries; one that was given is in the cycles."""
+    design, workload = outcome.design, outcome.workload
+    assert isinstance(design, MapDesign) and isinstance(workload, Mapped)
+    link = None if link_of(workload.given, design.target) else own_link(design.target)
+    moved = rate * pages * design.plan.page_bytes
+    if link is None or moved <= link.bytes_per_s:
+        return []
+    held = float(link.bytes_per_s) / moved * rate
+    text = f"pages move {moved / 1e9:.3g} GB/s each way: {held / 1e6:.3g} million are what {link.kind} carries"
+    return [Row("", text)]
+
+
 def _beside(outcome: Outcome) -> list[Row]:
     """What memory that is always ready would allow."""
     rate, design = ideal(outcome), outcome.design
@@ -127,6 +149,7 @@ def _speed(outcome: Outcome) -> list[Row]:
             f"{count:,}, {count / outcome.cycles * mhz:.3f} million a second; "
             f"{counters['pages'] / count:.3f} pages each",
         ),
+        *_carried(outcome, count / outcome.cycles * mhz * 1e6, counters["pages"] / count),
         *_beside(outcome),
         Row("latency", f"{counters['latency'] / mhz:.2f} µs from arrival to response, mean"),
     ]
