@@ -129,6 +129,12 @@ class Estimator(BaseEstimator):
         """
         if self.task not in _TASKS:
             raise ValueError(f"task must be one of {', '.join(_TASKS)}, not {self.task!r}")
+        kernel = self.kernel if isinstance(self.kernel, AnyKernel) else load_kernel(self.kernel)
+        if any(p.kind == "index" for p in getattr(kernel, "parameters", ())):
+            raise ValueError(
+                "an estimator's X is a matrix of numbers, and this kernel has an index: "
+                "ps.compile(kernel, table=…).run(…) trains it, run.predict scores rows"
+            )
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=self.task == "regression")
         given = y
         if self.task == "classification":
@@ -140,7 +146,6 @@ class Estimator(BaseEstimator):
                     f"Only binary classification is supported: the labels have {found}"
                 )
             given = np.asarray(self.labels, np.float64)[numbers]
-        kernel = self.kernel if isinstance(self.kernel, AnyKernel) else load_kernel(self.kernel)
         table = self._table(kernel, X, np.asarray(given, np.float64), sample_weight)
         options: dict[str, Any] = {name: getattr(self, name) for name in _COMPILED}
         if sample_weight is not None:

@@ -249,3 +249,12 @@ def test_all_or_nothing(kernel: Any, postgres: str, connection: psycopg.Connecti
         run.to_sql(postgres, "learned", if_exists="replace")
     assert caught.value.code == "E705" and "check constraint" in caught.value.message
     assert connection.execute("SELECT model FROM learned").fetchall() == [("old",)]
+
+
+def test_kernels_with_an_index(tmp_path: Path) -> None:
+    """What they read is no matrix, which scikit-learn would be told in other words."""
+    path = tmp_path / "k.psk"
+    path.write_text("kernel k(u: index[9], y: output, b: model[9])\n  b[u] += 0.5 * (y - b[u])\n")
+    for X in ([["a"], ["b"]], [[1], [2]]):
+        with pytest.raises(ValueError, match=r"this kernel has an index: ps\.compile\("):
+            ps.Estimator(path, "small").fit(X, [1.0, 2.0])
