@@ -230,7 +230,6 @@ class AnalyticsEngine(wiring.Component):
             unit.flush.eq(conductor.finish),
             core.row_line.eq(unit.line),
             core.row_beat.eq(unit.beat),
-            core.row_data.eq(unit.data),
             core.row_read_line.eq(unit.read_line),
             core.row_read_beat.eq(unit.read_beat),
         ]
@@ -238,6 +237,7 @@ class AnalyticsEngine(wiring.Component):
             m.d.comb += getattr(unit, f"base{t}").eq(self.registers[f"row_address{t}"])
         for k in range(len(unit.write)):
             m.d.comb += getattr(core, f"row_write{k}").eq(unit.write[k])
+            m.d.comb += getattr(core, f"row_data{k}").eq(getattr(unit, f"data{k}"))
             m.d.comb += getattr(unit, f"read{k}").eq(getattr(core, f"row_read{k}"))
 
     def _deal(self, unit: RowUnit) -> None:

@@ -27,12 +27,11 @@ def row_members(plan: AnalyticsPlan) -> dict[str, Member]:
     if plan.row_unit is None:
         return {}
     found: dict[str, Member] = {"row_busy": Out(len(_in_memory(plan)))}
-    found |= {"row_data": In(plan.lanes * plan.format.width)}
     for way in ("row", "row_read"):
         found |= {f"{way}_line": In(plan.row_unit.line_bits), f"{way}_beat": In(16)}
     for k, n in enumerate(_in_memory(plan)):
-        found[f"row_write{k}"] = In(1)
-        found[f"row_read{k}"] = Out(plan.buffers[n].width(plan.lanes) * plan.format.width)
+        width = plan.buffers[n].width(plan.lanes) * plan.format.width
+        found |= {f"row_write{k}": In(1), f"row_data{k}": In(width), f"row_read{k}": Out(width)}
     return found
 
 
@@ -58,8 +57,7 @@ def row_ports(
             if op.changes_rows and op.dest == n
         ]
         m.d.comb += core.row_busy[k].eq(Cat(own).any())
-        data = core.row_data[: store.lanes * store.width]
-        store.write(getattr(core, f"row_write{k}"), at[0], data)
+        store.write(getattr(core, f"row_write{k}"), at[0], getattr(core, f"row_data{k}"))
         m.d.comb += getattr(core, f"row_read{k}").eq(store.read(at[1]))
 
 

@@ -13,8 +13,8 @@ __all__ = ["Filler"]
 
 
 class Filler(wiring.Component):
-    """Writes each row into its line, a beat a cycle but for those in which its model is written anyway. The words of the next one come from the last
-    of them on.
+    """Writes each row into its line, a beat of all its models a cycle but for those in which one of them is written anyway. The words of the next one come
+    from the last of them on.
 
     Members
     -------
@@ -26,7 +26,7 @@ class Filler(wiring.Component):
         A row's last word comes in this cycle, the row is there in the next one; words may come.
     busy : In(models)
         Models whose lines are written by others in this cycle.
-    line, beat, data : Out, write : Out(models)
+    line, beat, data0, … : Out, write : Out(models)
         A beat for that line of each model whose bit is set.
     done : Out(1)
         A row's last beat is written in this cycle.
@@ -45,8 +45,8 @@ class Filler(wiring.Component):
                 "ready": Out(1),
                 "busy": In(config.models),
                 "line": Out(config.line_bits),
-                "beat": Out(index_range(config.most_beats)),
-                "data": Out(config.lanes * config.width),
+                "beat": Out(index_range(max(config.beats_of))),
+                **{f"data{k}": Out(width) for k, width in enumerate(config.beat_bits)},
                 "write": Out(config.models),
                 "done": Out(1),
             }
@@ -56,7 +56,7 @@ class Filler(wiring.Component):
         m = Module()
         config, size = self.config, 8 * self.config.container
         m.submodules.waiting = waiting = Queue(self.where, config.commands + 2)
-        step, there = index(max(map(len, config.slices))), Signal()
+        step, there = index(max(config.beats_of)), Signal()
         filled = Signal(self.where)
         m.d.comb += [
             waiting.i.payload.eq(self.i.payload),
@@ -66,6 +66,7 @@ class Filler(wiring.Component):
             waiting.o.ready.eq(self.come),
             self.line.eq(filled.line),
             self.ready.eq(~there | self.done),
+            self.beat.eq(step),
         ]
         with m.If(self.done):
             m.d.sync += there.eq(0)
@@ -73,15 +74,16 @@ class Filler(wiring.Component):
             m.d.sync += [there.eq(1), filled.eq(waiting.o.payload)]
         with m.If(self.write.any()):
             m.d.sync += step.eq(Mux(self.done, 0, step + 1))
-        with m.Switch(filled.name.table):
-            for t, slices in enumerate(config.slices):
-                with m.Case(t):
-                    m.d.comb += self.done.eq((step == len(slices) - 1) & self.write.any())
-                    for n, part in enumerate(slices):
-                        places = range(part.first, part.first + part.codes)
-                        codes = [self.row.word_select(k, size)[: config.width] for k in places]
-                        with m.If(step == n):
-                            free = there & ~self.busy[part.model]
-                            m.d.comb += self.write.eq(free << part.model)
-                            m.d.comb += [self.beat.eq(part.beat), self.data.eq(Cat(codes))]
+        for t, slices in enumerate(config.slices):
+            for beat in range(config.beats_of[t]):
+                parts = [part for part in slices if part.beat == beat]
+                models = sum(1 << part.model for part in parts)
+                with m.If(there & (filled.name.table == t) & (step == beat)):
+                    m.d.comb += self.write.eq(Mux((self.busy & models).any(), 0, models))
+                    m.d.comb += self.done.eq(self.write.any() & (beat == config.beats_of[t] - 1))
+                for part in parts:
+                    places = range(part.first, part.first + part.codes)
+                    codes = [self.row.word_select(k, size)[: config.width] for k in places]
+                    with m.If(step == beat):
+                        m.d.comb += getattr(self, f"data{part.model}").eq(Cat(codes))
         return m

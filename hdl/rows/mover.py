@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from ...models.rows.unit import RowUnitConfig
 from ..index import index, index_range
@@ -12,7 +12,26 @@ from .lookup import miss_layout
 from .port import RowPort
 from .written import Written, row_name
 
-__all__ = ["Mover"]
+__all__ = ["Mover", "moving_members"]
+
+
+def moving_members(config: RowUnitConfig, address_width: int) -> dict[str, Member]:
+    """Return what a `Mover` and a `RowUnit` have alike."""
+    line, beat = Out(config.line_bits), Out(index_range(max(config.beats_of)))
+    flags = ("closed", "settled", "settled_before", "discard")
+    return {
+        **dict.fromkeys(flags, In(1)),
+        **{f"base{t}": In(address_width) for t in range(len(config.tables))},
+        **dict.fromkeys(("line", "read_line"), line),
+        **dict.fromkeys(("beat", "read_beat"), beat),
+        "busy": In(config.models),
+        "write": Out(config.models),
+        **{f"data{k}": Out(width) for k, width in enumerate(config.beat_bits)},
+        **{f"read{k}": In(width) for k, width in enumerate(config.beat_bits)},
+        **dict.fromkeys(("bad_read", "bad_write", "fetch", "write_back"), Out(1)),
+        "bad": Out(row_name(config)),
+        "bus": Out(AXI4(address_width=address_width, data_bytes=config.bus_bytes)),
+    }
 
 
 class Mover(wiring.Component):
@@ -31,44 +50,19 @@ class Mover(wiring.Component):
     def __init__(self, config: RowUnitConfig, *, address_width: int, beats_width: int):
         self.config = config
         self.address_width, self.beats_width = address_width, beats_width
-        line, beat = Out(config.line_bits), Out(index_range(config.most_beats))
-        columns = [n for table in config.tables for n in table.columns]
-        flags = ("closed", "settled", "settled_before", "discard")
-        super().__init__(
-            {
-                "i": In(stream.Signature(miss_layout(config))),
-                **dict.fromkeys(flags, In(1)),
-                "busy": In(config.models),
-                **{f"base{t}": In(address_width) for t in range(len(config.tables))},
-                "line": line,
-                "beat": beat,
-                "read_line": line,
-                "read_beat": beat,
-                "data": Out(config.lanes * config.width),
-                "write": Out(config.models),
-                **{
-                    f"read{n}": In(min(size, config.lanes) * config.width)
-                    for n, size in enumerate(columns)
-                },
-                **dict.fromkeys(("idle", "bad_read", "bad_write", "fetch", "write_back"), Out(1)),
-                "bad": Out(row_name(config)),
-                "fetched": Out(2),
-                "bus": Out(AXI4(address_width=address_width, data_bytes=config.bus_bytes)),
-            }
-        )
+        members = {
+            "i": In(stream.Signature(miss_layout(config))),
+            "idle": Out(1),
+            "fetched": Out(2),
+        }
+        super().__init__({**members, **moving_members(config, address_width)})
 
     def elaborate(self, platform):
         m = self.m = Module()
         config = self.config
-        row_bytes = max(config.row_bytes(t) for t in range(len(config.tables)))
-        m.submodules.filler = self.filler = Filler(config, row_bytes)
-        m.submodules.port = self.port = RowPort(
-            row_bytes=row_bytes,
-            commands=config.commands,
-            bus_bytes=config.bus_bytes,
-            address_width=self.address_width,
-            beats_width=self.beats_width,
-        )
+        sizes = {"address_width": self.address_width, "beats_width": self.beats_width}
+        m.submodules.port = self.port = RowPort(config, **sizes)
+        m.submodules.filler = self.filler = Filler(config, self.port.row_bytes)
         m.submodules.written = self.written = Written(config)
         shared_by(m, self.bus, self.port.bus)
         self.now, self.there = Signal(miss_layout(config)), Signal()
@@ -80,6 +74,7 @@ class Mover(wiring.Component):
         """Join the parts."""
         m, head, now = self.m, self.i.p, self.now
         filler, port, written = self.filler, self.port, self.written
+        data = [f"data{k}" for k in range(self.config.models)]
         bad = Mux(port.bad_read, filler.coming.as_value(), written.next.as_value())
         m.d.comb += [
             written.answered.eq(port.answered),
@@ -92,7 +87,7 @@ class Mover(wiring.Component):
             filler.busy.eq(self.busy),
             filler.row.eq(port.row),
             port.ready.eq(filler.ready),
-            *(getattr(self, n).eq(getattr(filler, n)) for n in ("line", "beat", "data", "write")),
+            *(getattr(self, n).eq(getattr(filler, n)) for n in ("line", "beat", "write", *data)),
             self.bad_read.eq(port.bad_read),
             self.bad_write.eq(port.bad_write),
             self.idle.eq(port.idle & ~self.there),
@@ -124,11 +119,11 @@ class Mover(wiring.Component):
         now, there = self.now, self.there
         filler, port, written = self.filler, self.port, self.written
         reads, whole, over = Signal(), Signal(), Signal()
-        step, beats = index(max(map(len, self.config.slices))), Signal(16)
+        step, beats = index(max(self.config.beats_of)), Signal(16)
         with m.Switch(now.table):
-            for t, slices in enumerate(self.config.slices):
+            for t, count in enumerate(self.config.beats_of):
                 with m.Case(t):
-                    m.d.comb += beats.eq(len(slices))
+                    m.d.comb += beats.eq(count)
         may = port.free & written.room | ~head.dirty
         last, read = Signal(), Signal()
         m.d.comb += [
@@ -145,6 +140,7 @@ class Mover(wiring.Component):
             over.eq(whole & (self.fetch | self.discard | ~now.comes)),
             self.fetched.eq(filler.done + (over & now.comes & ~self.fetch)),
             self.read_line.eq(now.line),
+            self.read_beat.eq(step),
         ]
         m.d.sync += [there.eq((there & ~over) | self.i.valid & self.i.ready)]
         m.d.sync += read.eq((read | last) & ~over)
@@ -164,10 +160,8 @@ class Mover(wiring.Component):
         m.d.sync += gathered.eq(port.leaving)
         m.d.comb += port.leaving.eq(gathered)
         for t, slices in enumerate(config.slices):
-            for n, part in enumerate(slices):
-                with m.If((self.now.table == t) & (step == n)):
-                    m.d.comb += self.read_beat.eq(part.beat)
-                with m.If(reading & (table == t) & (late == n)):
+            for part in slices:
+                with m.If(reading & (table == t) & (late == part.beat)):
                     found = getattr(self, f"read{part.model}")
                     for lane in range(part.codes):
                         place = port.leaving.word_select(part.first + lane, size)

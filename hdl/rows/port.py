@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.rows.unit import leaving_rows
+from ...models.rows.unit import RowUnitConfig, leaving_rows
 from ..index import index, index_range
 from ..memory.axi import AXI4, shared_by
 from ..memory.reader import BurstReader, command_shape
@@ -20,11 +20,9 @@ class RowPort(wiring.Component):
 
     Parameters
     ----------
-    row_bytes
-        Of the longest row.
-    commands
-        Rows that are fetched at once.
-    bus_bytes, address_width, beats_width
+    config
+        Whose longest row, bus words and rows that are fetched at once it has.
+    address_width, beats_width
         As of `BurstReader`.
 
     Members
@@ -42,16 +40,9 @@ class RowPort(wiring.Component):
     bad_read, bad_write : Out(1), bus : Out(AXI4)
     """
 
-    def __init__(
-        self,
-        *,
-        row_bytes: int,
-        commands: int,
-        bus_bytes: int,
-        address_width: int,
-        beats_width: int,
-    ):
-        self.row_bytes, self.commands = row_bytes, commands
+    def __init__(self, config: RowUnitConfig, *, address_width: int, beats_width: int):
+        self.commands, bus_bytes = config.commands, config.bus_bytes
+        row_bytes = self.row_bytes = max(config.row_bytes(t) for t in range(len(config.tables)))
         self.sizes = {
             "bus_bytes": bus_bytes,
             "address_width": address_width,

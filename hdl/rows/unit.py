@@ -5,14 +5,12 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.rows.unit import MISSES, RowUnitConfig
-from ..index import index_range
-from ..memory.axi import AXI4, shared_by
+from ..memory.axi import shared_by
 from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .gate import Gate, tuple_layout
 from .lookup import LookUp, miss_layout
-from .mover import Mover
-from .written import row_name
+from .mover import Mover, moving_members
 
 __all__ = ["RowUnit"]
 
@@ -45,7 +43,7 @@ class RowUnit(wiring.Component):
         Take no more tuples; write back what changed (one cycle, not before `stop`).
     done : Out(1)
         High for one cycle when all is written back and answered.
-    line, beat, data : Out, write : Out(models)
+    line, beat, data0, … : Out, write : Out(models)
         A beat for that line of each model whose bit is set.
     read_line, read_beat : Out, read0, … : In
         Which beat is read, and of each model that beat a cycle later.
@@ -60,29 +58,9 @@ class RowUnit(wiring.Component):
         self.config = config
         self.address_width, self.beats_width = address_width, beats_width
         beats = stream.Signature(tuple_layout(config.lanes, config.width))
-        line, beat = Out(config.line_bits), Out(index_range(config.most_beats))
-        columns = [n for table in config.tables for n in table.columns]
-        members = {
-            "i": In(beats),
-            "o": Out(beats),
-            **{name: In(1) for name in ("closed", "settled", "settled_before")},
-            **{name: In(1) for name in ("discard", "stop", "flush")},
-            "busy": In(config.models),
-            **{f"base{t}": In(address_width) for t in range(len(config.tables))},
-            "line": line,
-            "beat": beat,
-            "read_line": line,
-            "read_beat": beat,
-            "data": Out(config.lanes * config.width),
-            "write": Out(config.models),
-            **{name: Out(1) for name in ("done", "bad_read", "bad_write")},
-            "bad": Out(row_name(config)),
-            **{name: Out(1) for name in ("lookup", "hit", "fetch", "write_back")},
-            "bus": Out(AXI4(address_width=address_width, data_bytes=config.bus_bytes)),
-        }
-        for n, size in enumerate(columns):
-            members[f"read{n}"] = In(min(size, config.lanes) * config.width)
-        super().__init__(members)
+        members = {"i": In(beats), "o": Out(beats), "stop": In(1), "flush": In(1)}
+        members |= {name: Out(1) for name in ("done", "lookup", "hit")}
+        super().__init__({**members, **moving_members(config, address_width)})
 
     def elaborate(self, platform):
         m = Module()
@@ -112,10 +90,9 @@ class RowUnit(wiring.Component):
         ]
         with m.If(self.done):
             m.d.sync += over.eq(1)
-        # what the mover has in common with the unit
         shared_by(m, self.bus, mover.bus)
-        for name, member in mover.signature.members.items():
-            if name in self.signature.members and name not in ("i", "bus"):
-                mine, other = getattr(self, name), getattr(mover, name)
+        for name, member in moving_members(config, self.address_width).items():
+            mine, other = getattr(self, name), getattr(mover, name)
+            if name != "bus":
                 m.d.comb += mine.eq(other) if member.flow is Out else other.eq(mine)
         return m

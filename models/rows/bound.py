@@ -20,8 +20,8 @@ class RowTerms(NamedTuple):
     """Least cycles of a row unit for a trace, term by term; rows that are fetched are the fewest that any store of so many lines fetches.
 
     lookups: a cycle each, one more where a row is fetched. channel: words of rows over the memory port; of those that may change, each is written once.
-    lanes: rows that come, a word a cycle, then a beat a cycle into their lines, the last one with the next row's first word. banks: DRAM rows that
-    are opened, each once, nRC apart in one bank, four in nFAW.
+    lanes: rows that come, a word a cycle, then a beat of each model a cycle into their lines, the last one with the next row's first word. banks: DRAM
+    rows that are opened, each once, nRC apart in one bank, four in nFAW.
     """
 
     lookups: int
@@ -52,7 +52,7 @@ def row_terms(
         fetched = max(len(distinct), epochs * fewest - (epochs - 1) * table.lines)
         read += fetched * words
         written += len(np.unique(asked[:, changed])) * words
-        lanes += fetched * (words + len(config.slices[t]) - 1)
+        lanes += fetched * (words + config.beats_of[t] - 1)
         missed += fetched
         addresses.append(bases[t] + distinct * config.row_bytes(t))
     at = np.concatenate(addresses)

@@ -221,10 +221,16 @@ class RowUnitConfig:
     def models(self) -> int:
         return sum(len(table.models) for table in self.tables)
 
+    @cached_property
+    def beats_of(self) -> tuple[int, ...]:
+        """Of each table the beats of a line: those of the longest row of its models, whose beats are read or written together."""
+        return tuple(max(part.beat for part in slices) + 1 for slices in self.slices)
+
     @property
-    def most_beats(self) -> int:
-        """Beats of the longest row of a model."""
-        return max(part.beat for slices in self.slices for part in slices) + 1
+    def beat_bits(self) -> list[int]:
+        """Bits of a beat of each model's row."""
+        columns = [n for table in self.tables for n in table.columns]
+        return [min(n, self.lanes) * self.width for n in columns]
 
     @property
     def rows(self) -> int:

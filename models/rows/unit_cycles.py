@@ -15,7 +15,7 @@ The tuple goes on when its rows are there, behind those before it. Rows that wai
 * the row is asked for in the cycle of the last beat, in the next one where nothing leaves; later where that row's writing is not answered. Then the next
   one's turn comes.
 
-Rows come in that order; one is written into its line a beat a cycle, but for cycles in which the engine writes that model. The words of the next one
+Rows come in that order; one is written into its line a beat a cycle, but for cycles in which the engine writes one of its models. The words of the next one
 are taken from the last of them on.
 
 At the end each line that was ever filled takes a cycle, and waits as a row does where it is written back; a region's end takes a cycle.
@@ -94,7 +94,7 @@ class _Mover:
         self, there: int, table: int, row: int, written: int, changes: Changes, empty: bool = False
     ) -> None:
         """Write back a row and fetch one, −1 for none, into an `empty` line or not; they wait from cycle `there` on."""
-        waits, beats = self.waits, len(self.config.slices[table]) * (written >= 0)
+        waits, beats = self.waits, self.config.beats_of[table] * (written >= 0)
         begin = max(there, self.asked)
         now = through = begin if empty else changes.through(begin)
         if written >= 0:
@@ -115,8 +115,9 @@ class _Mover:
     def _fill(self, table: int, changes: Changes) -> None:
         """Take the words of the row that was asked for last into its line."""
         now = self.reader.drain(self.there - 1)[1] + 1
-        for part in self.config.slices[table]:
-            while changes.writes(part.model, now):
+        for beat in range(self.config.beats_of[table]):
+            models = [part.model for part in self.config.slices[table] if part.beat == beat]
+            while any(changes.writes(model, now) for model in models):
                 now += 1
             now += 1
         self.there = now
@@ -143,7 +144,7 @@ class _Mover:
         name = self.named[table, row] = _Written(burst_count(at, words, self.config.bus_bytes))
         self.names.append(((table, row), name))
         self.open.append(name)
-        data = cycle + len(self.config.slices[table]) + 2
+        data = cycle + self.config.beats_of[table] + 2
         self.left.append(self.writer.send(cycle + 1, at, words, lambda previous: data)[1][-1])
 
     def _address(self, table: int, row: int) -> int:
