@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.rows.unit import BATCH_BITS, TICKET_BITS, RowUnitConfig
+from ...models.rows.unit import BATCH_BITS, PAST, TICKET_BITS, RowUnitConfig
 from ..index import index, index_range
 from .directory import Directory
 from .gate import lines_layout, rows_layout
@@ -14,8 +14,8 @@ __all__ = ["LookUp", "miss_layout"]
 
 
 def miss_layout(config: RowUnitConfig) -> data.StructLayout:
-    """A row of a table that comes into a line, where it `comes`; the row there, `old`, that is written back, where it is `dirty`; the batch that asks, which
-    `waits` for others where there was a row."""
+    """A row of a table that comes into a line, where it `comes`; the row there, `old`, that is written back, where it is `dirty`; `batch`, the last one that
+    asked for that, which has to be through where it `waits`."""
     table = range(max(2, len(config.tables)))
     rows = {"row": config.row_bits, "table": table, "old": config.row_bits}
     return data.StructLayout(
@@ -189,7 +189,7 @@ class LookUp(wiring.Component):
             self.o.p.table.eq(now.table),
             self.o.p.line.eq(self.line),
             self.o.p.old.eq(owner.row),
-            self.o.p.batch.eq(self.batch),
+            self.o.p.batch.eq(Mux(self.batch - owner.batch < PAST, owner.batch, self.batch - PAST)),
             self.o.p.dirty.eq(owner.changed & ~regions.room),
             self.o.p.comes.eq(1),
             self.o.p.waits.eq(~regions.room),

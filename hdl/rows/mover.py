@@ -1,6 +1,6 @@
 """Rows between lines and memory: one after the other, each written back where it changed, in whose line another one comes."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Member, Out
 
@@ -35,7 +35,7 @@ def moving_members(config: RowUnitConfig, address_width: int) -> dict[str, Membe
 
 
 class Mover(wiring.Component):
-    """Takes rows that miss, in order: a row's turn comes when the batches before its last one are through; the one that gives way is read then, where it is
+    """Takes rows that miss, in order: a row's turn comes when the last batch that asked for the one that gives way is through; that is read then, where it is
     dirty, a beat a cycle, and leaves meanwhile; the other one is asked for with the last beat, or when its own writing is answered.
 
     Members, beside those of `RowUnit` that have the same names
@@ -106,12 +106,12 @@ class Mover(wiring.Component):
                     self.m.d.comb += getattr(port, words).eq(config.words(t))
 
     def _quiet(self) -> Value:
-        """Return whether all batches before the last one are through, as seen from that of the row at hand, or nothing waits for them."""
-        m, closed, waiting = self.m, Signal(8), Signal(8)
+        """Return whether the batch of the row at hand is through, or nothing waits for it: it is before the last one that was closed, or is that."""
+        m, closed, behind = self.m, Signal(8), Signal(signed(8))
         m.d.sync += closed.eq(closed + self.closed)
-        m.d.comb += waiting.eq(self.i.p.batch - 1 - closed)
-        before = Mux(waiting == 0, self.settled_before, (waiting == 1) & self.settled)
-        return before | ~self.i.p.waits
+        m.d.comb += behind.eq(closed - self.i.p.batch)
+        through = Mux(behind > 0, self.settled_before, (behind == 0) & self.settled)
+        return through | ~self.i.p.waits
 
     def _move(self, quiet: Value) -> None:
         """Let a row's turn come; then read what is written back, and ask with its last beat for what comes."""

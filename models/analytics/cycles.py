@@ -5,7 +5,7 @@ Cycle 0 is the one in which the engine's `start` is high; the run's cycles are t
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -352,15 +352,22 @@ class _RowConductor(_Conductor):
         self.release = [0] * plan.input_slots
         schedule = plan.schedule
         self.late = max(schedule.settle - schedule.batch, 0)
-        # the last batch's close; when the one before was through
-        self.closed, self.settled = self.start, self.start
+        # of each batch, when it was closed, and when it is through
+        self.closed: list[int] = []
+        self.settled: list[int] = []
         # batches whose rows may be written: number in the epoch, close, tuples, when it is through
         self.recent: deque[tuple[int, int, int, int]] = deque()
         self.written = _writes(plan)
 
-    def through(self, cycle: int) -> int:
-        found = max(cycle, self.settled)
-        return found if found <= self.closed else max(cycle, self.closed + max(self.late, 1))
+    def through(self, cycle: int, ago: int) -> int:
+        # hardware asks of the latest batch that is closed whether it, or all before it, are through
+        first, count = len(self.closed) - ago, len(self.closed)
+        for k in range(bisect_left(self.closed, cycle, first + 1) - 1, count):
+            least = self.settled[k] if k == first else self.closed[k] + max(self.late, 1)
+            found = max(cycle, least)
+            if k == count - 1 or found <= self.closed[k + 1]:
+                break
+        return found
 
     def writes(self, model: int, cycle: int) -> bool:
         while self.recent and self.recent[0][3] < cycle:
@@ -376,10 +383,10 @@ class _RowConductor(_Conductor):
         return False
 
     def _close(self, cycle: int, groups: int) -> None:
-        self.settled = self.batch + self.plan.schedule.settle
         super()._close(cycle, groups)
-        self.closed = cycle
         through = self.batch + self.plan.schedule.settle
+        self.closed.append(cycle)
+        self.settled.append(through)
         self.recent.append((self.last, cycle, groups, through))
 
     def epoch(self) -> None:

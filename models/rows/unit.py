@@ -44,8 +44,8 @@ __all__ = [
     "leaving_rows",
 ]
 
-#: bits of the number of a batch, and of a count of fetches of which few are under way
-BATCH_BITS, TICKET_BITS = 32, 16
+#: bits of the number of a batch, and of a count of fetches of which few are under way; batches further back are told as one so far back, which are through
+BATCH_BITS, TICKET_BITS, PAST = 32, 16, 96
 #: rows written back that are not answered yet, at most, a power of two, for few channels
 WRITES = 32
 #: tuples that wait to be looked up, and rows that wait to be asked for, at most
@@ -297,12 +297,13 @@ class RowUnitConfig:
 @dataclass(frozen=True)
 class Found:
     """What a tuple's index comes to: the `line`; whether it was a `hit`; else how many lines were looked at for one that gives way, none where one
-    was empty, and the row that is written back, −1 for none."""
+    was empty, the row that is written back, −1 for none, and the last batch that asked for the row there (`PAST`)."""
 
     line: int
     hit: bool
     looked: int = 0
     written: int = -1
+    batch: int = 0
 
 
 class Directory:
@@ -360,7 +361,7 @@ class Directory:
                 line = -1
         written = self.owner[line] if self.changed[line] else -1
         self.counts.written += written >= 0
-        return Found(line, False, looked, written)
+        return Found(line, False, looked, written, max(self.asked[line], batch - PAST))
 
     def flush(self) -> list[dict[int, int]]:
         """Return for each region, by line that was ever filled, the row that is written back at the end, −1 for none."""

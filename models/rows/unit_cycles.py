@@ -9,7 +9,7 @@ is compared stays, and all behind it, where it finds no line:
 
 The tuple goes on when its rows are there, behind those before it. Rows that wait come to their turn one after the other:
 
-* unless the line was empty, when the batches before the last one are through;
+* unless the line was empty, when the last batch that asked for its row is through;
 * where a row is written back, when fewer than `leaving_rows` have not left and there is room for its name: it is read from the next cycle on, a beat
   of its line a cycle;
 * the row is asked for in the cycle of the last beat, in the next one where nothing leaves; later where that row's writing is not answered. Then the next
@@ -35,7 +35,7 @@ from .unit import MISSES, TUPLES, Directory, Found, RowUnitConfig, leaving_rows
 __all__ = ["CAUSES", "Changes", "RowUnitModel"]
 
 #: what lookups wait for, in cycles that exclude each other: a tuple that is not there; room, as many as may be are held; a line that gives way; rows
-#: that wait to be asked for. And what the first of these waits for: the batches before the last one; rows that are written back, and their answers;
+#: that wait to be asked for. And what the first of these waits for: batches that are not through; rows that are written back, and their answers;
 #: the memory port, which takes no request
 CAUSES = ("tuples", "room", "lines", "rows", "batches", "written", "port")
 
@@ -43,8 +43,8 @@ CAUSES = ("tuples", "room", "lines", "rows", "batches", "written", "port")
 class Changes(Protocol):
     """What an engine does with lines, as far as it is known when a tuple is looked up: all batches before its own."""
 
-    def through(self, cycle: int) -> int:
-        """Return the first cycle from this one on in which all batches before the last one are through."""
+    def through(self, cycle: int, ago: int) -> int:
+        """Return the first cycle from this one on in which the batch is through that was so many before that of the tuple, two at least."""
 
     def writes(self, model: int, cycle: int) -> bool:
         """Return whether a row of the model, counted over all tables, is written in a cycle."""
@@ -53,7 +53,7 @@ class Changes(Protocol):
 class _Always:
     """What is waited for at the end: nothing."""
 
-    def through(self, cycle: int) -> int:
+    def through(self, cycle: int, ago: int) -> int:
         return cycle
 
     def writes(self, model: int, cycle: int) -> bool:
@@ -91,14 +91,14 @@ class _Mover:
         return self.gone[0] + 1
 
     def move(
-        self, there: int, table: int, row: int, written: int, changes: Changes, empty: bool = False
+        self, there: int, table: int, row: int, written: int, changes: Changes, ago: int
     ) -> None:
-        """Write back a row and fetch one, −1 for none, into an `empty` line or not; they wait from cycle `there` on."""
+        """Write back a row and fetch one, −1 for none, into a line of a batch so long `ago`, 0 into an empty one; they wait from cycle `there` on."""
         waits, beats = self.waits, self.config.beats_of[table] * (written >= 0)
         begin = max(there, self.asked)
-        now = through = begin if empty else changes.through(begin)
+        now = through = changes.through(begin, ago) if ago else begin
         if written >= 0:
-            now = changes.through(max(begin, self.left[0], self._name()))
+            now = changes.through(max(begin, self.left[0], self._name()), ago)
             self._write(now, table, written)
         self.gone.append(now)
         valid = self.asked = now + max(beats, 1)
@@ -207,8 +207,8 @@ class RowUnitModel:
                 found = self.tables[place.table].find(row, self.batch, place.changes)
                 self._step(taken, found)
                 if not found.hit:
-                    begin, empty = self.through + 1, not found.looked
-                    self.mover.move(begin, place.table, row, found.written, changes, empty)
+                    begin, ago = self.through + 1, self.batch - found.batch if found.looked else 0
+                    self.mover.move(begin, place.table, row, found.written, changes, ago)
         self.before = rows
         self.position += 1
         if self.position == self.config.batch:
@@ -258,6 +258,6 @@ class RowUnitModel:
                 now += 1
                 if row >= 0:
                     now = max(now, mover.room)
-                    mover.move(now + 1, number, -1, row, always)
+                    mover.move(now + 1, number, -1, row, always, 0)
             now += 1
         return max(now, mover.asked + 1, mover.writer.idle())

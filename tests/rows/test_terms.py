@@ -19,7 +19,7 @@ class Free:
     def __init__(self, late: int = 0) -> None:
         self.late = late
 
-    def through(self, cycle: int) -> int:
+    def through(self, cycle: int, ago: int) -> int:
         return cycle + self.late
 
     def writes(self, model: int, cycle: int) -> bool:
