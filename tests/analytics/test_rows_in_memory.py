@@ -321,12 +321,13 @@ def _defect(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
     raise ValueError(old)
 
 
-#: a write-back that is dropped; lines that leave before they are changed, and those of the last batch alone; the line of the row behind it; the change of
-#: a row whose line was not noted yet. Rows that are looked up or asked for too soon: tests/proofs
+#: a write-back that is dropped; lines that leave before they are changed: all, those of the batch that was closed last, those that are thought of long ago;
+#: the line of the row behind it; the change of a row whose line was not noted yet. Rows that are looked up or asked for too soon: tests/proofs
 DEFECTS = [
     ("dirty.eq(owner.changed &", "dirty.eq((owner.row == 1) &"),
     ("Mux(behind > 0, self.settled_before, (behind == 0) & self.settled)", "self.i.valid"),
-    (" | (owner.batch == self.batch - 1)", ""),
+    ("(behind == 0) & self.settled)", "behind == 0)"),
+    ("Mux(self.batch - owner.batch < PAST, owner.batch, self.batch - PAST)", "self.batch - PAST"),
     ("read_line.eq(now.line)", "read_line.eq(head.line)"),
     ('owner.changed.eq(latest["changed"])', "owner.changed.eq(0)"),
 ]
