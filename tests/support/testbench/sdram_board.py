@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ import numpy as np
 import penstock as ps
 from penstock.boards.catalogue import boards
 from penstock.boards.flow import NAME
+from penstock.engines.analytics.in_memory import row_places
 from penstock.host.device import Device
 from penstock.host.device.opening import serial_device
+from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.memory.sdram import Chip
 from penstock.models.target import Target
 from penstock.sim.board import Board, build
@@ -90,31 +93,37 @@ endmodule
 
 
 class Sparse(Device):
-    """A device of whose tables, written first with all their rows, only those that are asked for pass the wire, both ways."""
+    """A device of whose tables, written at once with all their rows, only those that are asked for pass the wire, both ways."""
 
-    def __init__(self, device: Device, rows: int, asked: list[np.ndarray]) -> None:
+    def __init__(self, device: Device, plan: AnalyticsPlan, asked: list[np.ndarray]) -> None:
         self.__dict__.update(device.__dict__)
-        self.rows = rows
+        self.plan = plan
         self.wanted = [np.unique(those).tolist() for those in asked]
-        self.tables: dict[int, tuple[bytes, list[int]]] = {}
+        self.content = b""
+
+    def _rows(self, at: int) -> Iterator[tuple[int, int]]:
+        """Yield where each row that is asked for lies in tables that begin at an address, and its bytes."""
+        unit = self.plan.row_unit
+        assert unit is not None
+        begins, _ = row_places(self.plan, at)
+        for begin, (size, _), asked in zip(begins, unit.sizes, self.wanted, strict=True):
+            yield from ((begin - at + row * size, size) for row in asked)
 
     def write(self, at: int, data: Any) -> None:
         content = np.ascontiguousarray(data).tobytes()
-        if len(content) < 8 * self.rows:
+        if len(content) < row_places(self.plan, at)[1]:
             super().write(at, content)
             return
-        asked, size = self.wanted[len(self.tables)], len(content) // self.rows
-        self.tables[at] = content, asked
-        for row in asked:
-            super().write(at + row * size, content[row * size :][:size])
+        self.content = content
+        for place, size in self._rows(at):
+            super().write(at + place, content[place:][:size])
 
     def read(self, at: int, length: int) -> bytes:
-        if at not in self.tables:
+        if not self.content or length < len(self.content):
             return super().read(at, length)
-        (content, asked), size = self.tables[at], length // self.rows
-        found = bytearray(content)
-        for row in asked:
-            found[row * size : (row + 1) * size] = super().read(at + row * size, size)
+        found = bytearray(self.content)
+        for place, size in self._rows(at):
+            found[place : place + size] = super().read(at + place, size)
         return bytes(found)
 
 
@@ -134,7 +143,9 @@ def main(folder: Path, count: int) -> None:
         registers = design.compiled.registers
         device: Any = serial_device(server.path, timeout=300.0, register_map=registers)
         run = design.run(
-            table, backend="board", device=Sparse(device, rows, [drawn["u"], drawn["i"]])
+            table,
+            backend="board",
+            device=Sparse(device, design.compiled.plan, [drawn["u"], drawn["i"]]),
         )
     print(run.counters, *run.errors)
     for name, codes in golden.codes.items():
