@@ -163,8 +163,6 @@ class Machine(Protocol):
 class Closing:
     """Closed where a `with` statement ends."""
 
-    apart = 0
-
     def close(self) -> None:
         """Give back what is held; here nothing."""
 

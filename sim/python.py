@@ -74,7 +74,7 @@ class PythonMachine(Closing):
     name, of an engine that has some (`models.shell.VaultValue`).
     """
 
-    capacity = None
+    capacity, apart = None, 0
 
     def __init__(
         self,

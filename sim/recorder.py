@@ -52,7 +52,8 @@ class Recorder(Closing):
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self.register_map, self.capacity = machine.register_map, machine.capacity
+        self.register_map = machine.register_map
+        self.capacity, self.apart = machine.capacity, machine.apart
         self.steps: list[Step] = []
         self.sizes: dict[int, int] = {}
 

@@ -32,7 +32,7 @@ class NativeMachine(Closing):
     power-up.
     """
 
-    capacity = None
+    capacity, apart = None, 0
 
     def __init__(
         self,
