@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.boards.records import from_json
@@ -22,7 +23,7 @@ from .commands import COMMANDS
 from .design import MapDesign, joins
 from .operations import check_options
 from .options import OPTIONS
-from .plans import able, channel_room, chosen, hbm_of, link_of, own_link, plans, room
+from .plans import able, chosen, hbm_of, link_of, own_link, plans, room
 
 if TYPE_CHECKING:
     import click
@@ -147,7 +148,7 @@ def _too_large(
         have = getattr(part, name)
         full = f", of which {MOST[name]:.0%} can be routed" if name in MOST else ""
         text = f"{getattr(need, name):,} {name.upper()}, the part has {have:,}{full}"
-        channel = joins(config, part) * channel_room(part)
+        channel = joins(config, part) * (part.memory.channel_bytes or inf)
         sizes = (config.hbm_bytes, "memory", hbm), (config.channel_bytes, "a channel", channel)
         for size, of, held in sizes:
             if size / held > max(share, 1.0):

@@ -31,7 +31,6 @@ from .design import MapDesign, Mapped, joined, joins
 
 __all__ = [
     "able",
-    "channel_room",
     "chosen",
     "front",
     "has_hbm",
@@ -136,14 +135,9 @@ def room(part: Target) -> float:
     return part.memory.bytes or inf
 
 
-def channel_room(part: Target) -> float:
-    """Return the bytes of a channel of HBM; other memory is behind all ports."""
-    return part.memory.bytes // part.ports if has_hbm(part) else inf
-
-
 def able(tried: Sequence[OmapConfig], part: Target, most: float, fill: float) -> OmapConfig | None:
     """Return the best plan that fits, in `most` bytes of memory; None where none does."""
-    channel = channel_room(part)
+    channel = part.memory.channel_bytes or inf
     held = [one for one in tried if one.channel_bytes <= joins(one, part) * channel]
     return fitting(held, part, most, fill)
 
@@ -161,7 +155,7 @@ def plans(
 
     Raises as `models.omap.planner.plan`; KernelError (E471) for channels that there are not.
     """
-    cores, channel = given.option("cores"), channel_room(part)
+    cores, channel = given.option("cores"), part.memory.channel_bytes or inf
 
     def made(one: _Channels, **held: Any) -> OmapConfig:
         return plan(
