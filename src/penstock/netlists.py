@@ -14,8 +14,9 @@ from penstock.sim.netlist import FAMILIES
 __all__ = ["family_of", "netlist"]
 
 
-def family_of(target: Target, family: str | None = None) -> str:
-    """Return the family whose cells a netlist for `target` has: the one that is asked for, else the target's. Raises KernelError (E829)."""
+def family_of(target: Target, family: str | None = None, option: str = "--backend") -> str:
+    """Return the family whose cells a netlist for `target` has: the one that is asked for, else the target's. Raises KernelError (E829), which names the
+    `option` that asks for netlists."""
     chosen = family or target.family
     if chosen not in FAMILIES:
         what = (
@@ -26,7 +27,7 @@ def family_of(target: Target, family: str | None = None) -> str:
         raise error(
             "E829",
             f"{what}, whose netlists cannot be simulated",
-            Span.whole("--backend netlist"),
+            Span.whole(f"{option} netlist"),
             hint=f"--family takes {', '.join(FAMILIES)}, for any target",
         )
     return chosen

@@ -261,6 +261,17 @@ def test_keys_of_another_map_are_not_served(kernel, tmp_path):
     assert not (tmp_path / "three").exists(), found.output
 
 
+def test_a_netlist_that_cannot_be_served_names_the_option_that_asked_for_it(kernel, tmp_path):
+    keys = tmp_path / "keys"
+    assert _run("keys", kernel, "--out", keys).exit_code == 0
+    found = _run("serve", kernel, "--keys", keys, "--device", "netlist")
+    assert found.exit_code == 1
+    assert found.output == (
+        "error[E829]: u55c is of the family amd, whose netlists cannot be simulated\n"
+        " --> --device netlist\nhint: --family takes ecp5, ice40, gowin, for any target\n"
+    )
+
+
 @pytest.mark.parametrize(
     "capacity, value_bytes", [(1, 8), (7, 24), (10**6, 1000), (10**6, 1024), (1 << 30, 8)]
 )

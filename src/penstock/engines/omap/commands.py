@@ -145,7 +145,7 @@ def _program(design: MapDesign, device: str, family: str | None, state: bool) ->
 
     arguments = [device, str(int(state))]
     if device == "netlist":
-        arguments.append(family_of(design.target, family))
+        arguments.append(family_of(design.target, family, "--device"))
     return f"{__package__}.process", arguments
 
 
