@@ -144,19 +144,28 @@ def _alternatives(
 
 
 def _fits(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> bool:
-    return _holds(engine, kernel, given, None, part)
+    return _holds(engine, kernel, given, None, part, simulated=True)
 
 
 def _holds(
-    engine: Engine, kernel: AnyKernel, given: Given, run: Given | None, part: Target
+    engine: Engine,
+    kernel: AnyKernel,
+    given: Given,
+    run: Given | None,
+    part: Target,
+    *,
+    simulated: bool = False,
 ) -> bool:
-    """Return whether a part holds a design, and its memory a run of it where there is one."""
+    """Return whether a part holds a design, and its memory a run of it where there is one. `simulated`: it may lack
+    ports of the design, which is one of simulation alone then."""
     from penstock.errors import Conflict
     from penstock.host.sources import SourceError
 
     try:
         # compiling leaves warnings on a kernel
         design = _judged(engine, copy(kernel), part, given, whichever=True)
+        if not simulated and design.own_ports >= part.ports:
+            return False
         if run is None or design.refused is not None:
             return design.refused is None
         return design.workload(run).device_bytes() <= part.memory.bytes

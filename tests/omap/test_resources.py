@@ -76,7 +76,7 @@ def test_what_a_port_reaches_lies_in_its_own_channels(capacity: int, value_bytes
     """A channel of HBM has a thirty-second of its bytes, and a port those alone whose timing it is planned with."""
     design = ps.compile(_map(capacity, value_bytes))
     plan, part = design.compiled.plan, design.target
-    channel = part.memory.bytes // part.ports * design.compiled.channels
+    channel = part.memory.channel_bytes * design.compiled.channels
     records = plan.tables_bytes - plan.records_at
     for size, channels in (
         (plan.records_at, plan.dealt),
@@ -98,6 +98,17 @@ def test_a_map_with_more_ports_than_its_part_is_one_of_simulation(
         assert run(["model", str(tmp_path / "m.psk"), "--ops", "20", "--target", target]) == 0
         words = " ".join(capsys.readouterr().out.replace("│", " ").split())
         assert ("in simulation alone" in words) == said
+
+
+def test_a_target_that_has_no_ports_for_a_map_is_not_proposed() -> None:
+    """VU9P has more memory than U55C, behind one port: a map there is one of simulation alone."""
+    with pytest.raises(ps.KernelError, match=r"E601.*u55c") as caught:
+        ps.compile(_map(1 << 24, 1024))
+    assert caught.value.diagnostic.hint.endswith(
+        "items fits with the same values and options; no larger target that is known holds it either"
+    )
+    with pytest.raises(ps.KernelError, match=r"E601.*it fits on --target u55c"):
+        ps.compile(_map(1 << 16, 8), target="kcu105")
 
 
 def test_memory_that_a_part_does_not_have_holds_no_map() -> None:

@@ -100,6 +100,11 @@ class Design(hooks.Shown, ABC):
     def bus_ports(self) -> tuple[PortSpec, ...]:
         """The memory ports of the top."""
 
+    @property
+    def own_ports(self) -> int:
+        """How many of a target's memory ports are the design's alone. One more is its host's too."""
+        return sum(port.space > 0 for port in self.bus_ports)
+
     @abstractmethod
     def component(self, parts: Parts) -> Any:
         """Return the engine, not elaborated yet; `parts` gives it its modules."""

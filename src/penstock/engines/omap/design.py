@@ -115,6 +115,10 @@ class MapDesign(Design):
         )
 
     @property
+    def own_ports(self) -> int:
+        return super().own_ports * self.channels
+
+    @property
     def _ports(self) -> dict[str, int]:
         return ports(self.plan, self.state)
 

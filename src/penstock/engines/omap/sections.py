@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.hbm import LATE
 from penstock.models.omap.planner import published
-from penstock.models.omap.shell import ports
 from penstock.models.omap.tails import ASSUMPTIONS, LIFETIME, collision, failures, total
 from penstock.outcome import Outcome
 from penstock.report.common import agreement, cycle_rows, resources, speed_rows, written
@@ -71,8 +70,7 @@ def _map(design: MapDesign) -> Facts:
 
 def _beyond(design: MapDesign) -> str:
     """Say where the map has more ports than its part, whose rates are then of no hardware."""
-    own = sum(space > 0 for space in ports(design.plan).values()) * design.channels
-    # and one for messages
+    own = design.own_ports
     return f"; the map has {own + 1}, in simulation alone" * (own >= design.target.ports)
 
 
