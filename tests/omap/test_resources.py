@@ -107,7 +107,7 @@ def test_a_target_that_has_no_ports_for_a_map_is_not_proposed() -> None:
     assert caught.value.diagnostic.hint.endswith(
         "items fits with the same values and options; no larger target that is known holds it either"
     )
-    with pytest.raises(ps.KernelError, match=r"E601.*it fits on --target u55c"):
+    with pytest.raises(ps.KernelError, match=r"(?s)E601.*it fits on --target u55c"):
         ps.compile(_map(1 << 16, 8), target="kcu105")
 
 
