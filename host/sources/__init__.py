@@ -68,6 +68,7 @@ def open_table(
     indices: Sequence[str] = (),
     categories: Sequence[str] = (),
     unseen: str = "error",
+    used: Mapping[str, bool] | None = None,
     counts: Mapping[str, int] | None = None,
 ) -> Table:
     """Open the table that `src` names, or is: a `Table`, or what `from_memory` takes.
@@ -75,7 +76,7 @@ def open_table(
     `features` and `one_hot` name columns of dates, times, enums and texts that are to become
     numbers, as `features=` and `onehot=` do in the text of a source (`one_hot`: each category has a
     place of its own in an array). The numbers of categories are in the schema (`Column.labels`);
-    where `schema` is a design's, its numbers hold. `indices`, `categories`, `unseen`: as of `Features`;
+    where `schema` is a design's, its numbers hold. `indices`, `categories`, `unseen`, `used`: as of `Features`;
     `counts`: below which number random indices lie.
 
     `random:` needs to know what to make: `schema` (array columns with their `length`) and the names of the `labels` among its
@@ -86,7 +87,13 @@ def open_table(
     """
     try:
         asked = Features(
-            _names(features), _names(one_hot), schema, tuple(indices), tuple(categories), unseen
+            _names(features),
+            _names(one_hot),
+            schema,
+            tuple(indices),
+            tuple(categories),
+            unseen,
+            used,
         )
         return _open(src, schema, labels, pages, asked, counts)
     except OSError as problem:  # a folder or file that may not be entered or read

@@ -49,7 +49,8 @@ class Features:
 
     `indices`: columns that choose rows of models, those that are there: texts and dictionaries among them are categories, however many, and
     arrays are those of integers, of any length; `categories`: columns of integers that are categories. `unseen`: of an index whose category the design does
-    not know, "error", or "code", which is −1.
+    not know, "error", or "code", which is −1. `used`: of the columns that a kernel takes by name, whether it takes all numbers of a table where this one
+    is no array; None: it takes all.
     """
 
     named: tuple[str, ...] = ()
@@ -58,6 +59,7 @@ class Features:
     indices: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     unseen: str = "error"
+    used: Mapping[str, bool] | None = None
 
     @classmethod
     def parse(cls, query: str) -> Features:
@@ -104,6 +106,17 @@ class Features:
         """Whether a column of categories becomes an array with one place for each of them."""
         found = self._of_design().get(column)
         return column in self.one_hot or (found is not None and found.is_array)
+
+    def uses(self, columns: Mapping[str, str]) -> frozenset[str]:
+        """Return which of a table's columns, with their types in SQL, a run takes: all where a kernel's own are not all there."""
+        if self.like is not None:
+            return frozenset((*self._of_design(), *self.said))
+        used = self.used
+        if used is None or not all(
+            n in columns and (columns[n].endswith("[]") or not array) for n, array in used.items()
+        ):
+            return frozenset(columns)
+        return frozenset((*used, *self.said))
 
     def check(self, name: str, columns: Iterable[str]) -> None:
         """Raise SourceError where a column was named that the table `name` does not have."""

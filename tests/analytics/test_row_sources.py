@@ -568,6 +568,67 @@ def test_columns_that_are_stepped_over(postgres: str) -> None:
     assert run.result["E"].tolist() == [0, 2] and run.workload.provenance.way != "rows"
 
 
+@ps.kernel
+def lone(c: ps.Index["n"], x: ps.Input["d"], E: ps.Model["n"]):
+    return E.at[c].add(ps.sum(x))
+
+
+@ps.kernel
+def pair(c: ps.Index["n"], x: ps.Input, y: ps.Input, E: ps.Model["n"]):
+    return E.at[c].add(x + y)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "bind", "pages", "taken"),
+    [
+        (pair, {"x": ["a"], "y": ["b"]}, True, [0, 3]),
+        (pair, {"x": ["a"], "y": ["price"]}, False, [0, 4.5]),
+        (lone, {"x": ["a", "b"]}, True, [0, 3]),
+        (lone, {"x": ["v"]}, True, [0, 9]),
+        (lone, {"x": ["list"]}, False, [0, 15]),
+        (lone, {}, False, [0, 30.5]),
+    ],
+)
+def test_columns_that_no_kernel_takes_are_not_cast(
+    kernel: Any, bind: Any, pages: bool, taken: list[float], postgres: str
+) -> None:
+    """Where what a kernel takes is known before the table is read, no other column decides how it is read."""
+    import psycopg
+
+    source = f"{postgres}{'&' if '?' in postgres else '?'}table=unused_types"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("DROP TABLE IF EXISTS unused_types")
+        columns = "a float4, b float8, price numeric, v float4[], list int4[], c int4"
+        connection.execute(f"CREATE TABLE unused_types ({columns})")
+        connection.execute(
+            "INSERT INTO unused_types VALUES (1, 2, 3.5, '{4,5}', '{7,8}', 1), (0, 0, 0, '{0,0}', '{0,0}', 0)"
+        )
+    design, run = counted(kernel, source, bind=bind, dims={"n": 2})
+    assert run.result["E"].tolist() == taken
+    assert (run.workload.provenance.way != "rows") == pages
+    again = design.run(source)
+    assert again.result["E"].tolist() == taken
+    assert (again.workload.provenance.way != "rows") == pages
+
+
+def test_an_array_that_an_input_takes_by_its_name(postgres: str) -> None:
+    """It is taken alone, and no other column is cast; a number of that name is one of all that the input takes."""
+    import psycopg
+
+    source = f"{postgres}{'&' if '?' in postgres else '?'}table=named_types"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        for kind, value, pages, sum_ in (
+            ("float4[]", "'{4,5}'", True, 9),
+            ("float4", "4", False, 7.5),
+        ):
+            connection.execute("DROP TABLE IF EXISTS named_types")
+            connection.execute(f"CREATE TABLE named_types (x {kind}, price numeric, c int4)")
+            connection.execute(f"INSERT INTO named_types VALUES ({value}, 3.5, 1)")
+            _, run = counted(lone, source)
+            assert run.result["E"].tolist() == [0, sum_]
+            assert (run.workload.provenance.way != "rows") == pages
+
+
 @pytest.mark.parametrize(
     ("table", "what"),
     [

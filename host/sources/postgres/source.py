@@ -231,8 +231,10 @@ class _Reading:
             return "rows were asked for"
         if unreadable := [a.name for a in columns if not a.dropped and not a.readable]:
             return f"this user may not read its column {unreadable[0]!r}"
+        chosen = self._features(columns)
+        used = self.features.uses({a.name: a.type or "" for a, _ in chosen})
         if cast := [
-            a for a, todo in self._features(columns) if todo.how or todo.becomes == CATEGORIES
+            a for a, todo in chosen if a.name in used and (todo.how or todo.becomes == CATEGORIES)
         ]:
             return f"the server casts its column {cast[0].name!r}, {cast[0].written}"
         if self.like is not None and not _stored_alike(self._schema(found, columns), self.like):

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from penstock.dsl.core.scores import ScoreKernel
     from penstock.models.heap.schema import Schema
 
-__all__ = ["check_spare", "counted", "counts_learned", "counts_of", "hashed", "index_columns"]
+__all__ = [
+    "check_spare",
+    "counted",
+    "counts_learned",
+    "counts_of",
+    "hashed",
+    "index_columns",
+    "used_columns",
+]
 
 
 def counts_of(table: Any) -> Counts | None:
@@ -48,6 +56,19 @@ def index_columns(
     """Return the columns that a kernel's indices take."""
     indices = kernel.of_kind("index")
     return tuple(n for p in indices for n in (bindings or {}).get(p.name, (p.name,)))
+
+
+def used_columns(
+    kernel: AnyKernel, bindings: Mapping[str, Sequence[str]] | None
+) -> dict[str, bool] | None:
+    """Return the columns that a kernel takes by name, as `used` of `Features`: a lone input takes what is left where none is bound to it."""
+    named, inputs = bindings or {}, kernel.of_kind("input")
+    lone = inputs[0] if len(inputs) == 1 and inputs[0].name not in named else None
+    if lone is not None and any(lone.name in columns for columns in named.values()):
+        return None
+    taken = [p for p in kernel.parameters if p.kind in ("input", "output", "index")]
+    used = {n: False for p in taken for n in named.get(p.name, (p.name,))}
+    return used if lone is None else {**used, lone.name: bool(lone.dims)}
 
 
 def counts_learned(kernel: ScoreKernel, bindings: Mapping[str, Sequence[str]] | None) -> Counts:

@@ -67,10 +67,13 @@ class AnalyticsEngine(Engine):
         return {"dana": parts}
 
     def reads(self, kernel: AnyKernel, given: Given) -> Given:
-        from .columns import index_columns
+        from .columns import index_columns, used_columns
 
-        names = index_columns(kernel, given.option("bindings"))
-        return replace(given, options={**given.options, "index_columns": names}) if names else given
+        bindings = given.option("bindings")
+        asked: dict[str, Any] = {"used": used_columns(kernel, bindings)}
+        if names := index_columns(kernel, bindings):
+            asked["index_columns"] = names
+        return replace(given, options={**given.options, **asked})
 
     def sizes(self, kernel: AnyKernel, given: Given) -> Mapping[str, int]:
         assert isinstance(kernel, Kernel | ScoreKernel)
@@ -87,7 +90,8 @@ class AnalyticsEngine(Engine):
                 f"indices take {', '.join(indices)}" if indices else "the kernel has no index"
             )
             raise error("E609", message, Span.whole("--categories"), hint=hint)
-        found = open_source(source, pages=pages, indices=indices, categories=categories)
+        used = given.option("used")
+        found = open_source(source, pages=pages, indices=indices, categories=categories, used=used)
         _check_categories(found, categories)
         return found
 
