@@ -31,7 +31,7 @@ from penstock.sim.board import Board, build
 from penstock.sim.netlist.cells import LINT, _without, cell_models
 from penstock.sim.serial import SerialServer
 
-__all__ = ["Sparse", "device_of_netlist"]
+__all__ = ["Sparse", "device_of_netlist", "ratings"]
 
 _SWITCHES = "PLLRST_ENA INTFB_WAKE STDBY_ENABLE DPHASE_SOURCE OUTDIVIDER_MUXA OUTDIVIDER_MUXB FEEDBK_PATH CLKOP_ENABLE CLKOS_ENABLE"
 _NUMBERS = (
@@ -127,11 +127,16 @@ class Sparse(Device):
         return bytes(found)
 
 
-def main(folder: Path, count: int) -> None:
-    design, board, rng = ps.load(folder), boards()["ulx3s-85f-sdram"], np.random.default_rng(30)
-    rows = design.compiled.plan.tables[0].rows
+def ratings(rows: int, count: int) -> dict[str, np.ndarray]:
+    """Return so many ratings of users and items, of whom there are `rows` each, and few are drawn often."""
+    rng = np.random.default_rng(30)
     drawn = {name: (rng.zipf(1.3, count) % rows).astype(np.int32) for name in "ui"}
-    table = {"r": rng.uniform(-1, 1, count).astype(np.float32), **drawn}
+    return {"r": rng.uniform(-1, 1, count).astype(np.float32), **drawn}
+
+
+def main(folder: Path, count: int) -> None:
+    design, board = ps.load(folder), boards()["ulx3s-85f-sdram"]
+    table = ratings(design.compiled.plan.tables[0].rows, count)
     built = json.loads((folder / "manifest.json").read_text())["board"]
     golden, clock = design.run(table), round(built["clock_mhz"] * 1e6)
     library = build(device_of_netlist((folder / "netlist.v").read_text(), board))
@@ -142,11 +147,8 @@ def main(folder: Path, count: int) -> None:
     ):
         registers = design.compiled.registers
         device: Any = serial_device(server.path, timeout=300.0, register_map=registers)
-        run = design.run(
-            table,
-            backend="board",
-            device=Sparse(device, design.compiled.plan, [drawn["u"], drawn["i"]]),
-        )
+        judged = Sparse(device, design.compiled.plan, [table["u"], table["i"]])
+        run = design.run(table, backend="board", device=judged)
     print(run.counters, *run.errors)
     for name, codes in golden.codes.items():
         print(name, "equal" if np.array_equal(run.codes[name], codes) else "not equal")
