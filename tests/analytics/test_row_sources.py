@@ -460,7 +460,7 @@ def test_the_row_of_an_error(postgres: str) -> None:
             run = design.run(asked)
             text = run.workload.failure(run.errors[0]).text
             assert f" --> {place}\n" in text and text.rstrip().endswith(hint)
-        connection.execute("ALTER TABLE named ADD v numeric")
+        connection.execute("ALTER TABLE named ALTER x TYPE numeric")
         run = ps.compile(seen, "small", source, bind={"x": "x"}, dims={"n": 7}).run(source)
         assert (
             "--> named, row 4 as the server sent it, column c\n"
