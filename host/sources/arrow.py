@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -108,8 +109,8 @@ def pack_arrow(
         raise table_error(f"{path} has no rows", "training needs at least one row")
     features.check(str(path), table.column_names)
     packing = _Packing(path, features, narrow)
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        packing.add(name, column)
+    for field, column in zip(table.schema, table.columns, strict=True):
+        packing.add(field.name, column, field.metadata)
     return packing.table()
 
 
@@ -142,19 +143,19 @@ class _Packing:
             packed.provenance = replace(facts, casts=found[0], left_out=found[1])
         return packed
 
-    def add(self, name: str, column: Any) -> None:
-        """Take up one column. Raises SourceError."""
+    def add(self, name: str, column: Any, metadata: Mapping[bytes, bytes] | None = None) -> None:
+        """Take up one column; `metadata`: of its field. Raises SourceError."""
         import pyarrow as pa
 
         try:
-            self._add(name, column)
+            self._add(name, column, _frequency(column.type, metadata or {}))
         except (pa.ArrowException, OverflowError) as problem:
             reason = str(problem).splitlines()[0]
             raise table_error(
                 f"column {name!r} of {self.path} cannot be packed: {reason}", "leave the column out"
             ) from problem
 
-    def _add(self, name: str, column: Any) -> None:
+    def _add(self, name: str, column: Any, frequency: str | None) -> None:
         import pyarrow as pa
 
         own_order = None
@@ -165,12 +166,11 @@ class _Packing:
             # without empty chunks, which have no buffers: PyArrow 26 cannot join those with others
             chunks = [chunk for chunk in column.chunks if len(chunk)]
             column = pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
-        period = getattr(column.type, "extension_name", "") == "pandas.period"
-        if period and not self.features.asked(name):  # a date, though stored as a number
-            self.left_out.append((name, "period"))
-            return
         if isinstance(column, pa.ExtensionArray):
             column = column.storage
+        if frequency is not None:
+            self._periods(name, column, frequency)
+            return
         if pa.types.is_dictionary(column.type):
             values = column.dictionary
             if pa.types.is_string_view(values.type):  # which Arrow cannot take by number yet
@@ -211,6 +211,30 @@ class _Packing:
             self._cast(name, moments.type, moments, *_since(moments))
         else:
             self._categories(name, kind, self._texts(name, column), own_order)
+
+    def _periods(self, name: str, column: Any, frequency: str) -> None:
+        """Take up periods, which are stored as numbers that count from 1970: an index has them as categories, a feature as the moments at which they begin."""
+        import pyarrow as pa
+
+        if not self.features.asked(name):
+            self.left_out.append((name, "period"))
+            return
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise table_error(
+                f"column {name!r} of {self.path} holds periods of pandas, which is not installed",
+                "pip install pandas, or store dates",
+            ) from error
+        counted = column.fill_null(np.iinfo(np.int64).min).to_numpy(zero_copy_only=False)
+        periods = pd.PeriodIndex(pd.arrays.PeriodArray(counted, dtype=f"period[{frequency}]"))
+        if name in self.features.indices:
+            order = [str(p) for p in periods.dropna().unique().sort_values()], "in order of time"
+            cells = [None if p is pd.NaT else str(p) for p in periods]
+            self._categories(name, "period", cells, order)
+            return
+        moments = pa.array(periods.to_timestamp(), from_pandas=True)
+        self._cast(name, "period", moments, *_since(moments))
 
     def _arrays(self, name: str, column: Any, asked: bool) -> None:
         """Take up arrays of one length; leave out others, which nobody asked for."""
@@ -311,6 +335,15 @@ class _Packing:
             values = np.ma.masked_array(values, [cell is None for cell in cells])
         self.columns[name] = values
         self.casts.append(Cast(name, str(kind), found.type, found.how, found.labels))
+
+
+def _frequency(kind: Any, metadata: Mapping[bytes, bytes]) -> str | None:
+    """Return the frequency of a column of pandas' periods, also where PyArrow knows no type of that name; None of others."""
+    if getattr(kind, "extension_name", "") == "pandas.period":
+        return str(kind.freq)
+    if metadata.get(b"ARROW:extension:name") == b"pandas.period":
+        return str(json.loads(metadata[b"ARROW:extension:metadata"])["freq"])
+    return None
 
 
 def _in_order(column: Any) -> tuple[list[str], str]:

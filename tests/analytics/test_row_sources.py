@@ -24,6 +24,11 @@ def seen(c: ps.Index["n"], x: ps.Input, many: ps.Model["n"], total: ps.Model["n"
 
 
 @ps.kernel
+def single(c: ps.Index["n"], many: ps.Model["n"]):
+    return many.at[c].add(1)
+
+
+@ps.kernel
 def bag(c: ps.Index["n", 4], many: ps.Model["n"]):
     return many.at[c].add(1)
 
@@ -84,6 +89,26 @@ def test_moments_that_are_dates(unit: str) -> None:
         ps.compile(seen, "small", frame)
     frame["c"] = frame["c"].astype("Int64")
     assert counted(seen, frame, on_null="skip")[1].result["total"].tolist() == [0, 9, 0, 4]
+
+
+def test_periods_are_categories_in_the_order_of_time(tmp_path: Path) -> None:
+    """Though they are stored as numbers that count from 1970."""
+    months = ["2020-02", "2019-12", None, "2020-02", "2020-10"]
+    for freq, named in (
+        ("M", ("2019-12", "2020-02", "2020-10")),
+        ("Q", ("2019Q4", "2020Q1", "2020Q4")),
+    ):
+        frame = pd.DataFrame({"c": pd.PeriodIndex(months, freq="M").asfreq(freq)})
+        file = tmp_path / f"{freq}.parquet"
+        frame.to_parquet(file)
+        for table in (frame, {"c": frame["c"]}, str(file)):
+            design = ps.compile(single, "small", table, on_null="skip")
+            assert labels(design) == named
+            run = design.run(table)
+            assert run.result["many"].tolist() == [1, 2, 1] and run.rows_skipped == 1
+        later = pd.DataFrame({"c": pd.PeriodIndex(["2021-01"], freq="M").asfreq(freq)})
+        with pytest.raises(SourceError, match=f"category '{later['c'][0]}' is not"):
+            design.run(later)
 
 
 def test_frames_keep_their_categories() -> None:

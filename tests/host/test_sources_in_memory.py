@@ -284,6 +284,21 @@ def test_periods_are_dates() -> None:
     assert table.provenance.left_out == (("x", "period"),)
 
 
+def test_periods_are_the_moments_at_which_they_begin(tmp_path: Path) -> None:
+    """Of a file as well, which is read without pandas."""
+    frame = pd.DataFrame({"x": pd.PeriodIndex(["2000-02", None], freq="M"), "y": 1.0})
+    frame.to_parquet(tmp_path / "p.parquet")
+    for source in (frame, str(tmp_path / "p.parquet")):
+        table = open_table(source, features="x")
+        assert table.columns()["x"].tolist() == [31 * 86400, None]
+        assert table.provenance is not None
+        cast = table.provenance.casts[0]
+        assert (cast.column, cast.how) == ("x", "seconds since 2000-01-01 00:00:00")
+        plain = open_table(source)
+        assert list(plain.columns()) == ["y"] and plain.provenance is not None
+        assert plain.provenance.left_out == (("x", "period"),)
+
+
 def test_a_date_before_all_numbers() -> None:
     column = pa.array([0, -(2**31)], pa.int32()).cast(pa.date32())
     with pytest.raises(SourceError) as caught:
