@@ -77,7 +77,10 @@ def score_table(scoring: Scoring, source: Any, on_unseen: str | None = None) -> 
     indices = [n for v in scoring.kernel.graph.of_kind("index") for n in scoring.columns[v.name]]
     on_unseen = on_unseen or scoring.options.get("on_unseen", "error")
     unseen = "error" if on_unseen == "error" else "code"
-    table = open_table(source, like, (), indices=indices, unseen=unseen)
+    takes = {c.name: False for c in used}
+    if scoring.groups is not None:
+        takes[scoring.groups.column] = False
+    table = open_table(source, like, (), indices=indices, unseen=unseen, used=takes)
     here = {c.name: c for c in table.schema.columns if not c.dropped}
     if scoring.groups is not None and scoring.groups.column not in here:
         raise _unfit(

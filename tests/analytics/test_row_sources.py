@@ -14,6 +14,7 @@ from sklearn.utils import murmurhash3_32
 import penstock as ps
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.host.sources import SourceError
+from penstock.scoring import score_table
 from testbench.command_line import told
 
 
@@ -600,6 +601,7 @@ def lone(c: ps.Index["n"], x: ps.Input["d"], E: ps.Model["n"]):
 
 @ps.kernel
 def pair(c: ps.Index["n"], x: ps.Input, y: ps.Input, E: ps.Model["n"]):
+    ps.score(E[c] + y)
     return E.at[c].add(x + y)
 
 
@@ -634,6 +636,9 @@ def test_columns_that_no_kernel_takes_are_not_cast(
     again = design.run(source)
     assert again.result["E"].tolist() == taken
     assert (again.workload.provenance.way != "rows") == pages
+    if kernel is pair:  # its scores take another column than the index
+        scored = score_table(run.scoring, source).provenance
+        assert scored is not None and (scored.way != "rows") == pages
 
 
 def test_an_array_that_an_input_takes_by_its_name(postgres: str) -> None:
