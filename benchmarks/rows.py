@@ -6,6 +6,7 @@
     python benchmarks/rows.py options [--bags N]     # minutes: bytes and cycles with --hot and --dedupe
     python benchmarks/rows.py overlap [--rows N]     # seconds: what reads beside the changes of the batch before would gain
     python benchmarks/rows.py planner [--seeds N]    # an hour: the planner beside forced lanes and places, on drawn kernels
+    python benchmarks/rows.py area                   # minutes: estimates of the row unit and its ports beside synthesis
 
 The first two are of the specification in `models/rows`; the hardware has the lines of `models/rows/unit.py`. Indices are drawn with seed 1.
 benchmarks/history/rows.md has the figures.
@@ -14,6 +15,7 @@ benchmarks/history/rows.md has the figures.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import replace
@@ -22,19 +24,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from amaranth.hdl import Module
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from area import cells, luts
 from common import markdown
 
 from penstock import Choices, compile
+from penstock.api import load_kernel
 from penstock.dsl.analytics.in_memory import divided
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
+from penstock.hdl.memory import AXI4, Dealt, Joined
+from penstock.hdl.rows.unit import RowUnit
+from penstock.models.analytics.config import AnalyticsPlan
+from penstock.models.analytics.resources import parts
+from penstock.models.analytics.shell import address_bits, beats_bits
 from penstock.models.memory.dram import Timing, preset
+from penstock.models.numerics.latency import Cost
 from penstock.models.rows.unit import Directory, RowTable
 from penstock.sim.memory.dram import serve
 from testbench.kernels.by_index import batched, computed, one_tuple
 from testbench.row_requests import Placement, least_clocks, ordered_bursts
 from testbench.row_store import Policy, StoreConfig
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
 WINDOWS = (8, 16, 32, 64)
 TABLE = 1_000_000
 #: of `lrmf` in float32 on u55c
@@ -301,10 +314,75 @@ def rest(count: int) -> str:
     return markdown([*head, "farthest from the full run"], rows)
 
 
+class _Ports(Component):
+    """What gives a row unit its memory ports (`hdl.analytics.engine`)."""
+
+    def __init__(self, plan: AnalyticsPlan) -> None:
+        self.plan, self.opened = plan, 2 * plan.row_unit.commands
+        width, joined = address_bits(plan), plan.bus_bytes * plan.joined
+        self.bus = AXI4(address_width=width, data_bytes=joined)
+        narrow = AXI4(address_width=width, data_bytes=plan.bus_bytes)
+        ports = {f"m{k}": Out(narrow) for k in range(plan.deal.ports)}
+        super().__init__({"master": In(self.bus), **ports})
+
+    def elaborate(self, platform: Any) -> Module:
+        m, plan = Module(), self.plan
+        channels: list[Any] = [flipped(self.master)]
+        if plan.channels > 1:
+            m.submodules.dealt = dealt = Dealt(self.bus, plan.channels, self.opened)
+            connect(m, channels[0], dealt.master)
+            channels = [getattr(dealt, f"bus{k}") for k in range(plan.channels)]
+        if plan.joined > 1:
+            narrow = []
+            for k, channel in enumerate(channels):
+                m.submodules[f"joined{k}"] = joined = Joined(self.bus, plan.joined)
+                connect(m, channel, joined.master)
+                narrow += [getattr(joined, f"bus{n}") for n in range(plan.joined)]
+            channels = narrow
+        for k, channel in enumerate(channels):
+            connect(m, channel, flipped(getattr(self, f"m{k}")))
+        return m
+
+
+#: example, target, format, dimensions
+AREAS = (
+    ("lrmf", "ulx3s-85f-sdram", "fixed:8,16", {"m": 10_000, "n": 10_000, "k": 4}),
+    ("lrmf", "u55c", "float32", {"m": 20_000, "n": 20_000, "k": 10}),
+    ("group_by", "u55c", "fixed:24,8", {"n": 20_000}),
+    ("embedding_bags", "u55c", "float32", {"n": 20_000, "d": 13, "k": 16}),
+)
+
+
+def area(designs: Iterable[Any]) -> str:
+    """Look-up tables and flip-flops of row units and of their memory ports, and what Yosys makes of these parts alone for an ECP5."""
+    rows = []
+    for name, target, form, dims in designs:
+        path = EXAMPLES / f"{name}.psk"
+        models = load_kernel(path).of_kind("model")
+        places = {model.name: "memory:2048" for model in models if model.dims[0] in ("m", "n")}
+        design = compile(path, target, "random:rows=1000", form, dims=dims, place=places)
+        plan, unit = design.compiled.plan, design.compiled.plan.row_unit
+        sizes = {"address_width": address_bits(plan), "beats_width": beats_bits(plan)}
+        found = [("row unit", unit.cost, RowUnit(unit, **sizes))]
+        if plan.deal.ports > 1:
+            both = parts(plan, design.target)["rows"]
+            ports = Cost(both.lut - unit.cost.lut, both.ff - unit.cost.ff)
+            found.append((f"{plan.channels} × {plan.joined} ports", ports, _Ports(plan)))
+        for what, ours, component in found:
+            made = cells(component, "ecp5")
+            said = [f"{name}, {target}", what]
+            for mine, theirs in ((ours.lut, luts(made)), (ours.ff, made["TRELLIS_FF"])):
+                said += [f"{mine:,}", f"{theirs:,}", f"{mine / theirs:.2f}"]
+            print(*said, file=sys.stderr, flush=True)
+            rows.append([*said, str(made["DP16KD"])])
+    return markdown("rows of | part | LUT | Yosys | ratio | FF | Yosys | ratio | block RAMs", rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "what", choices=["clocks", "hits", "zipf", "options", "overlap", "planner", "rest"]
+        "what",
+        choices=["clocks", "hits", "zipf", "options", "overlap", "planner", "rest", "area"],
     )
     parser.add_argument("--rows", type=int, default=40_000)
     parser.add_argument("--lookups", type=int, default=2_500_000)
@@ -313,6 +391,7 @@ def main() -> None:
     given = parser.parse_args()
     run = {"clocks": (clocks, given.rows), "hits": (hits, given.lookups)}
     run |= {"zipf": (zipf, given.lookups), "options": (options, given.bags)}
+    run |= {"area": (area, AREAS)}
     run |= {"overlap": (overlap, given.rows - given.rows % 256)}
     run |= {"rest": (rest, given.rows), "planner": (planner, range(given.seeds))}
     of, count = run[given.what]
