@@ -153,6 +153,8 @@ class Outcome:
                 "pages": self.pages,
                 "assumed": self.assumed,
             }
+            if self.workload is not None and self.workload.drawn:
+                report["table"]["drawn"] = self.workload.drawn
             used = next((r for r in (self.rtl, self.golden) if r and r.rows_used is not None), None)
             if used is not None and used.rows_used is not None:
                 skipped = self.rows - used.rows_used

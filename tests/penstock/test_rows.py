@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -131,6 +132,22 @@ def test_how_indices_of_assumed_rows_are_drawn() -> None:
     assert "it must be uniform or zipf:THETA" in told(f"{line} --indices zipf:-1", 1)
     said = told("model k.psk --data words.csv --indices uniform", 1)
     assert "error[E609]: indices: a table has its own" in said
+
+
+@pytest.mark.parametrize("law", ["uniform", "zipf:0.99"])
+def test_figures_of_drawn_indices_say_so_whatever_models_lie_in(law: str, tmp_path: Path) -> None:
+    """Reports and JSON of the model and of a sweep name law and seed; those of a table's indices do not."""
+    said, line = f"indices drawn: {law.replace('z', 'Z').replace(':', ' ')}, seed 1", "k.psk"
+    line += f" --rows 400 --dim n=20 --target u55c --indices {law}"
+    for place in ("chip", "memory:16"):
+        report = told(f"model {line} --place many={place}")
+        assert said in " ".join(report.replace("│", " ").split())
+        assert reported(f"model {line} --place many={place}")["table"]["drawn"] == said
+    swept = told(f"explore {line} --out {tmp_path / 'swept'} --jobs 1")
+    assert said in " ".join(swept.replace("│", " ").split())
+    points = json.loads((tmp_path / "swept" / "points.json").read_text())["points"]
+    assert [point["drawn"] for point in points] == [said]
+    assert "drawn" not in reported("model k.psk --data words.csv --target u55c")["table"]
 
 
 def test_the_table_says_what_an_index_counts() -> None:

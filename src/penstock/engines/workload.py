@@ -106,6 +106,8 @@ class Workload(ABC):
     rows: int | None = None
     pages: int | None = None
     assumed: bool = False
+    #: what of assumed data is drawn, how, and with which seed; "" where nothing is
+    drawn: str = ""
     watchdog: int = 1_000_000
     #: what the vault gives, of a design that has one (`models.shell.VaultValue`)
     vault: Mapping[str, int] | None = None

@@ -132,6 +132,7 @@ def parts(
         Row("kernel", f"{sweep.task.kernel.name}, engine {sweep.task.engine}"),
         *(Row(f"  {name}", ", ".join(map(str, asked[name]))) for name in asked),
         Row("points", f"{len(rows):,}: {able:,} fit, {len(rows) - able:,} do not"),
+        *(Row("  assumed", law) for law in sorted({row["drawn"] or "" for row in rows} - {""})),
         *(Row("  not", f"{count:,} × {why}") for why, count in _reasons(rows)),
         *(Row("  unknown", said) for said in _unknown(rows, pareto)),
     ]

@@ -111,11 +111,8 @@ def rows_moved(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Row]:
         return
     counts = {name: run.counters.get(name, 0) for name in ROW_COUNTERS}
     asked, moved = counts["row_lookups"], (counts["rows_fetched"], counts["rows_written"])
-    zipf = getattr(outcome.workload, "zipf", 0.0)
-    law = f"Zipf {zipf:g}" if zipf else "uniform"
-    drawn = f"; indices drawn: {law}, seed 1" if outcome.assumed else ""
     share = f"{counts['row_hits'] / max(asked, 1):.1%}"
-    yield Row("rows", f"{asked:,} asked for, {share} of them held{drawn}")
+    yield Row("rows", f"{asked:,} asked for, {share} of them held")
     bank = ""
     if (number := told.get("busiest_bank")) is not None:
         bank = f"; busiest bank {number} with {told['busiest_bank_rows'] / max(sum(moved), 1):.1%}"

@@ -111,6 +111,8 @@ def _run_rows(outcome: Outcome) -> Iterable[Row]:
     design, cycles, pages = _design(outcome), outcome.cycles, outcome.pages or 0
     page_size, clock = design.plan.page_size, design.target.clock_mhz
     note = ", assumed" if outcome.assumed else ""
+    if outcome.workload is not None and outcome.workload.drawn:
+        note += f"; {outcome.workload.drawn}"
     size = f"{plural(pages, 'page')} of {page_size // 1024} KB{note}"
     yield Row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {size}")
     yield from (*ring_rows(design.plan.ring), *read_rows(outcome))

@@ -194,6 +194,8 @@ class Assumption(AssumedRows):
     def __init__(self, design: AnalyticsDesign, table: Assumed, zipf: float = 0.0) -> None:
         self.design, self.table, self.zipf = design, table, zipf
         self.name, self.rows, self.pages = design.plan.schema.table, table.rows, table.pages
+        if design.plan.indices:
+            self.drawn = f"indices drawn: {f'Zipf {zipf:g}' if zipf else 'uniform'}, seed 1"
         self.streamed = (
             sum(line.total for line in _lines(design, table.pages)) * design.plan.page_size
         )
