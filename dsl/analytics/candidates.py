@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...models.analytics.config import AnalyticsPlan, Buffer
+from ...models.analytics.config import AnalyticsPlan, Buffer, Index
+from ...models.analytics.reorder import window
 from ...models.analytics.resources import estimate
 from ...models.analytics.shell import blocks
 from ...models.feasible import slower
@@ -33,7 +34,7 @@ from .lower import Program, lower
 from .lower_rows import spaced
 from .schedule import Key, Scheduled, blocking, schedule
 
-__all__ = ["Candidate", "Maker", "Point"]
+__all__ = ["Candidate", "Maker", "Point", "bound_indices"]
 
 #: families whose block RAMs take half a cycle of the clocks that these plans are for
 _SLOW_READS = ("ecp5",)
@@ -96,6 +97,20 @@ class Candidate:
     @property
     def area(self) -> int:
         return self.resources.lut + 100 * self.resources.dsp
+
+
+def bound_indices(graph: Graph, indices: Mapping[str, BoundIndex]) -> tuple[Index, ...]:
+    """Return what a plan is told of each index."""
+    return tuple(
+        Index(
+            v.name,
+            indices[v.name].counts,
+            indices[v.name].places,
+            bool(v.shape),
+            indices[v.name].columns,
+        )
+        for v in graph.of_kind("index")
+    )
 
 
 @dataclass
@@ -227,7 +242,7 @@ class Maker:
             for n, v in zip(program.runs, program.run_values, strict=True)
             if n in remap
         }
-        return AnalyticsPlan(
+        made = AnalyticsPlan(
             kernel=self.graph.name,
             target=self.target.name,
             format_name=self.fmt.name,
@@ -257,6 +272,7 @@ class Maker:
             on_index=self.choices.on_index,
             on_unseen=self.choices.on_unseen,
             lean=self.target.lean,
+            indices=bound_indices(self.graph, self.indices) if self.indices else (),
             tables=self.tables,
             dedupe=self.choices.dedupe,
             channels=deal.channels,
@@ -267,6 +283,7 @@ class Maker:
                 "run_values": names,
             },
         )
+        return replace(made, reorder=window(made))
 
     def deal(self, ports: int) -> Deal:
         """Return over how many of the memory ports that are left rows are dealt: so many joined that a word has the shortest row, and as many channels

@@ -43,7 +43,7 @@ from .on_chip import too_large, why_golden_alone
 from .schedule import schedule
 from .times import facts
 from .unplanned import no_such_plan, none_fits
-from .unscheduled import bound_indices, unscheduled
+from .unscheduled import unscheduled
 from .widths import lanes_of, powers, threads_of
 
 __all__ = ["Choices", "Measure", "plan"]
@@ -112,8 +112,7 @@ def plan(
         reason, code = too_large(maker), "E601"
         try:
             if not reason:
-                found = _planned(one, measure)
-                return replace(found, indices=bound_indices(graph, bound))
+                return _planned(one, measure)
         except KernelError as unfit:
             reason, code = unfit.diagnostic.message, unfit.diagnostic.code
         if not maker.choices.place:
@@ -129,8 +128,6 @@ def _in_memory(
     maker: Maker, asked: Mapping[str, int | None] | None, measure: Measure | None, option: str
 ) -> AnalyticsPlan:
     """Return the plan with models in memory, which an option asks for: on the chip every row is at hand. Raises KernelError (E605, E601)."""
-    indices = bound_indices(maker.graph, maker.indices)
-    exact = measure and (lambda plan: measure(replace(plan, indices=indices)))
     for share in SHARES:
         tables = placed_tables(maker, maker.indices, asked, share)
         if isinstance(tables, str):
@@ -138,7 +135,7 @@ def _in_memory(
             what = f"no plan has rows in memory: {tables}"
             raise error("E605", what, Span.whole(option), hint=hint)
         try:
-            return replace(_planned(replace(maker, tables=tables), exact), indices=indices)
+            return _planned(replace(maker, tables=tables), measure)
         except KernelError as unfit:
             if unfit.diagnostic.code != "E601" or share == SHARES[-1]:
                 raise

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...models.analytics.config import AnalyticsPlan, Index, Schedule
+from ...models.analytics.config import AnalyticsPlan, Schedule
 from ..core.bind_index import BoundIndex
 from ..core.diagnostics import Span, error
-from ..core.graph import Graph
-from .candidates import Maker, Point
+from .candidates import Maker, Point, bound_indices
 from .schedule import Scheduled
 
-__all__ = ["bound_indices", "unscheduled"]
+__all__ = ["unscheduled"]
 
 #: lanes where nothing is said: no result depends on them
 _LANES = 8
@@ -28,20 +27,6 @@ def unscheduled(maker: Maker, indices: Mapping[str, BoundIndex]) -> AnalyticsPla
     scheduled = Scheduled(tuple(program.buffers), (), tuple(program.ops), _NONE)
     plan = maker.assemble(program, scheduled, Point(lanes, threads, ports, 1, 1))
     return replace(plan, indices=bound_indices(graph, indices))
-
-
-def bound_indices(graph: Graph, indices: Mapping[str, BoundIndex]) -> tuple[Index, ...]:
-    """Return what a plan is told of each index."""
-    return tuple(
-        Index(
-            v.name,
-            indices[v.name].counts,
-            indices[v.name].places,
-            bool(v.shape),
-            indices[v.name].columns,
-        )
-        for v in graph.of_kind("index")
-    )
 
 
 def _check(maker: Maker, lanes: int, threads: int, ports: int) -> None:

@@ -17,6 +17,7 @@ from ..stream.queue import Spare
 from ..strider.port import AccessPort, error_layout
 from ..strider.sequencer import PageSequencer
 from .loader import Loader, beat_layout
+from .reorder import Reorder
 
 __all__ = ["MemoryPort"]
 
@@ -158,6 +159,10 @@ class MemoryPort(wiring.Component):
         into = self.o_tuples if self.plan.tables else loader.i
         if self.plan.tables:
             m.d.comb += passed_on(self.i_tuples, loader.i)
+        if self.plan.reorder:
+            m.submodules.reorder = reorder = Reorder(self.plan)
+            m.d.comb += passed_on(reorder.o, into)
+            into = reorder.i
         m.d.comb += [
             access.i.payload.eq(reader.o.p.data),
             access.i.valid.eq(reader.o.valid & self.booted),

@@ -229,7 +229,8 @@ class AnalyticsPlan:
     for an engine that learns nothing and writes the score of each tuple. `indices`: of rows of models, in the order of their places behind
     a tuple's codes; `on_index`, `on_unseen`: what becomes of tuples whose index names no row, and of categories that the design does not
     know. `tables`: models that lie in memory, of which the core has lines; `dedupe`: an index with the rows of the tuple before is not looked up;
-    `channels`, `joined`: the memory ports over which they are dealt (`models.memory.dealt.Deal`). `lean`: the
+    `channels`, `joined`: the memory ports over which they are dealt (`models.memory.dealt.Deal`). `reorder`: from so many tuples of a batch the next one is
+    chosen (`models.analytics.reorder`), 0 where they come in order. `lean`: the
     Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same. `memory_bytes`: of the
     memory that a lean plan's addresses reach, which then have just the bits for it; 0: not known. `window_latency`: `PortConfig.latency` of the Striders.
     `on_overflow`, `on_nan`: as of `InputPolicy`; they are in the Striders' program, so that the hardware is the same but for a lean plan and one that
@@ -273,6 +274,7 @@ class AnalyticsPlan:
     dedupe: bool = False
     channels: int = 1
     joined: int = 1
+    reorder: int = 0
     ring: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
 
@@ -420,8 +422,9 @@ class AnalyticsPlan:
         for name in ("channels", "joined"):
             if getattr(self, name) == 1:
                 del data[name]
-        if not self.ring:
-            del data["ring"]
+        for name in ("reorder", "ring"):
+            if not getattr(self, name):
+                del data[name]
         if not self.indices:
             del data["indices"], data["on_index"], data["on_unseen"], data["layout"]["integers"]
         data["notes"] = {k: v for k, v in self.notes.items() if k not in ("interval", "machine")}

@@ -18,6 +18,7 @@ from ..memory.timing import Memory, Ports
 from ..rows.unit_cycles import RowUnitModel
 from .config import AnalyticsPlan
 from .loader import Loader, TupleSource
+from .reorder import Reordered
 from .score_cycles import ScoreWriter
 from .shell import Block, blocks, image_bytes, sizes
 from .timing import result_delay, steps
@@ -69,12 +70,14 @@ def run(
 
     `sources(reader, origin)` gives each port's tuples; `origin` is the cycle of the sequencers' start, and `reader` the state of
     port 0's reader after the boot image. `rows`: of models in memory, those that the tuples of an epoch ask for, and where they lie.
-    `waits`: of an epoch's changes for others of their rows; None where no change waits.
+    `waits`: of an epoch's changes for others of their rows; None where no change waits. Both are of tuples `in_turn`.
     """
     channel = memory.channel()
     reader = Reader(channel, plan.bus_bytes)
     origin = _boot(plan, reader, boot_address) + 1
     found = sources(reader, origin)
+    if plan.reorder:
+        found = [Reordered(plan, source) for source in found]
     loaders = [Loader(plan, source) for source in found]
     if rows is not None:
         unit = rows.unit(plan, memory)

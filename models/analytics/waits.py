@@ -19,7 +19,7 @@ from .golden import rows_asked
 from .rows import UNITS
 from .timing import latency
 
-__all__ = ["Waits", "by_integers", "in_unit", "waits"]
+__all__ = ["Waits", "by_integers", "gap", "in_unit", "waits"]
 
 
 def by_integers(ops: Sequence[Op], buffers: Sequence[Buffer]) -> bool:
@@ -34,7 +34,7 @@ def by_integers(ops: Sequence[Op], buffers: Sequence[Buffer]) -> bool:
     return bool(changes) and all(op.operands[1].buffer in known for op in changes)
 
 
-def _gap(plan: AnalyticsPlan, op: Op) -> int:
+def gap(plan: AnalyticsPlan, op: Op) -> int:
     """Return how many cycles behind a change the next one of its row is taken."""
     return 1 + latency(op.unit_fn, plan.format)
 
@@ -61,7 +61,7 @@ def in_unit(plan: AnalyticsPlan) -> dict[tuple[int, int], int]:
             turns = max(-((age - 1) // step), 0)
             age += turns * step
             meet = rows.start < others.stop and others.start < rows.stop
-            if meet and turns <= most and age < _gap(plan, one):
+            if meet and turns <= most and age < gap(plan, one):
                 found[later, first] = min(age, found.get((later, first), age))
     return found
 
@@ -111,20 +111,20 @@ def waits(plan: AnalyticsPlan, tuples: Codes) -> Waits:
         place, beat = at // beats, at % beats
         when = number % size * plan.schedule.change + 1 + op.start + at
         key = ((op.dest * most + rows[:, place]) * wide + beat).astype(np.int64)
-        batch, gap = (np.broadcast_to(v, key.shape) for v in (number // size, _gap(plan, op)))
-        parts.append(tuple(v[rows[:, place] >= 0] for v in (batch, key, when, gap)))
+        batch, apart = (np.broadcast_to(v, key.shape) for v in (number // size, gap(plan, op)))
+        parts.append(tuple(v[rows[:, place] >= 0] for v in (batch, key, when, apart)))
     batch, key = (np.concatenate([part[n] for part in parts]) for n in (0, 1))
-    when, gap = (np.concatenate([part[n] for part in parts]) for n in (2, 3))
-    found.chain = int(np.bincount(np.unique(key, return_inverse=True)[1], gap).max(initial=0))
-    found.last = int(gap.max(initial=0))
+    when, apart = (np.concatenate([part[n] for part in parts]) for n in (2, 3))
+    found.chain = int(np.bincount(np.unique(key, return_inverse=True)[1], apart).max(initial=0))
+    found.last = int(apart.max(initial=0))
     order = np.lexsort((when, key, batch))
     first, then = order[:-1], order[1:]
     near = (batch[first] == batch[then]) & (key[first] == key[then])
-    near &= when[then] - when[first] < gap[first]
+    near &= when[then] - when[first] < apart[first]
     first, then = first[near], then[near]
     order = np.lexsort((when[then], batch[then]))
     first, then = first[order], then[order]
-    _follow(found, *(v.tolist() for v in (batch[then], when[first], when[then], gap[first])))
+    _follow(found, *(v.tolist() for v in (batch[then], when[first], when[then], apart[first])))
     return found
 
 

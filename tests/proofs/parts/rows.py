@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from amaranth.hdl import Array, Cat, Mux, Signal
 from harness import Bench, Defect, Proof
@@ -13,6 +15,7 @@ from penstock.api import compile
 from penstock.dsl.analytics.choices import Choices
 from penstock.dsl.core.load import from_text
 from penstock.hdl.analytics.beats import BeatLoader, BeatWriter
+from penstock.hdl.analytics.reorder import Reorder
 from penstock.hdl.rows import directory, lookup, mover, port
 from penstock.hdl.rows.lookup import LookUp
 from penstock.hdl.rows.mover import Mover
@@ -60,6 +63,52 @@ def pending() -> Bench:
     b.d.sync += waited.eq(Mux(dut.hold, waited + 1, 0))
     b.check("nothing waits longer than the longest takes", ~dut.hold | (waited < max(_LATE)))
     b.cover("another place goes on at once", Cat(taken).any() & b.past(Cat(taken).any()))
+    return b
+
+
+class _Numbers:
+    """The place in its batch, and the batch modulo 4, of what passes a stream; an epoch's end is a batch's."""
+
+    def __init__(self, b: Bench, passing, batch: int, name: str):
+        self.passes = passing.valid & passing.ready
+        self.batch, at = Signal(2, name=f"{name}_batch"), Signal(range(batch), name=f"{name}_at")
+        over = passing.p.end | (at == batch - 1)
+        with b.m.If(self.passes):
+            b.d.sync += [at.eq(Mux(over, 0, at + 1)), self.batch.eq(self.batch + over)]
+
+
+def reorders() -> Bench:
+    b, batch, most = Bench(), 3, 3
+    table = {n: np.arange(2, dtype="i4") for n in "abx"}
+    text = "kernel k(a: index[2], b: index[2], x: input, s: model[2], t: model[2])\n"
+    text += f"  s[a] += x\n  t[b] += x\n  batch {batch}\n"
+    plan = compile(from_text(text), "small", table, "fixed:2,2", choices=Choices(lanes=4)).plan
+    dut = b.m.submodules.dut = Reorder(replace(plan, reorder=most))
+    dut.reach = 2
+    offer(b, dut.i, "i")
+    take(b, dut.o, "o")
+    row, other, tag = (plan.layout.field(name).position for name in "abx")
+    comes, goes = (_Numbers(b, s, batch, n) for s, n in ((dut.i, "i"), (dut.o, "o")))
+    place, came, went, mine = b.constant("row"), Signal(2), Signal(2), Signal(2)
+    given, left = dut.i.p.lanes[tag], Mux(dut.o.p.end, 0, dut.o.p.lanes[tag])
+    tagged = ~dut.i.p.end & (dut.i.p.lanes[row] == place) & (given == came + 1) & (given < 3)
+    b.assume("there are two rows each", (dut.i.p.lanes[row] < 2) & (dut.i.p.lanes[other] < 2))
+    b.assume("two tuples of one row have a tag", ~dut.i.valid | (given == 0) | tagged)
+    passed = Signal(range(batch + most + 1))  # since the first one came
+    with b.m.If(comes.passes & (given != 0)):
+        b.d.sync += came.eq(given)
+        with b.m.If(given == 1):
+            b.d.sync += mine.eq(comes.batch)
+    with b.m.If(goes.passes):
+        b.d.sync += [passed.eq(passed + ((came != 0) & (went == 0))), went.eq(went + (left != 0))]
+    b.check(
+        "they leave once, one behind the other", ~goes.passes | (left == 0) | (left == went + 1)
+    )
+    b.check("none leaves that did not come", ~goes.passes | (left <= came))
+    b.check("each in its batch", ~goes.passes | (left != 1) | (goes.batch == mine))
+    b.check("none is lost", passed < batch + most - 1)
+    b.cover("one is overtaken", goes.passes & (left == 1) & (passed == most))
+    b.cover("both have left", went == 2)
     return b
 
 
@@ -201,6 +250,7 @@ def moves() -> Bench:
     return b
 
 
+_REORDER = "hdl.analytics.reorder"
 _PENDING, _BEATS = "hdl.rows.pending", "hdl.analytics.beats"
 _LOOKUP, _DIRECTORY, _MOVER = "hdl.rows.lookup", "hdl.rows.directory", "hdl.rows.mover"
 
@@ -232,6 +282,17 @@ PROOFS = [
             Defect(_PENDING, "range(least, last + 1)", "range(least, last)"),
             Defect(_PENDING, "address[age].eq(address[age - 1])", "address[age].eq(address[0])"),
             Defect(_PENDING, 'f"there{n}") & ~self.hold]', 'f"there{n}")]'),
+        ),
+    ),
+    Proof(
+        "hdl.analytics.reorder.Reorder",
+        "no tuple passes one that changes the same row, or leaves its batch; each leaves once; 3 of batches of 3 are chosen from, 2 rows of 2 models",
+        reorders,
+        (
+            Defect(_REORDER, "late.any() | Cat(near).any()", "late.any()"),
+            Defect(_REORDER, "next_one[k] | ", ""),
+            Defect(_REORDER, "leaves & Cat(self.first[: k + 1])", "leaves & Cat(self.first[:k])"),
+            Defect(_REORDER, "up(n, near)) for", "near[n]) for"),
         ),
     ),
     Proof(

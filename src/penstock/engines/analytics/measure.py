@@ -15,6 +15,7 @@ from penstock.host.sources import SourceError, Table
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.cycles import RowsAsked, run
 from penstock.models.analytics.job import drawn, model_cycles, rows_in_memory
+from penstock.models.analytics.reorder import in_turn
 from penstock.models.analytics.waits import waits
 from penstock.models.errors import RunError
 from penstock.models.heap.schema import Schema
@@ -76,7 +77,7 @@ class Measure:
         plan, events = replace(plan, epochs=1, ring=0), self.events(plan)
         if plan.tables:
             table = assume(self.schema, min(self.rows, _sample(plan)))
-            tuples = drawn(plan, table.rows, self.zipf)
+            tuples = in_turn(plan, drawn(plan, table.rows, self.zipf))
             asked = RowsAsked(rows_in_memory(plan, tuples), [0] * len(plan.tables))
             costs, late = table.costs(plan.port, plan.walk), waits(plan, tuples)
             found = model_cycles(plan, costs, self.memory, 1, rows=asked, waits=late)

@@ -29,6 +29,7 @@ from penstock.models.analytics.job import (
     rows_in_memory,
     strider_cycles,
 )
+from penstock.models.analytics.reorder import in_turn
 from penstock.models.analytics.scores import scores
 from penstock.models.analytics.shell import image_bytes, images, unpack_result
 from penstock.models.analytics.waits import waits
@@ -140,6 +141,7 @@ def _cycles(
     plan = design.plan
     places = _Places.of_run(design, pages, rows)
     by_rows = late = None
+    tuples = None if tuples is None else in_turn(plan, tuples)
     if tuples is not None and plan.tables:
         by_rows = RowsAsked(rows_in_memory(plan, tuples), places.tables)
     if tuples is not None and plan.schedule.by_row:
