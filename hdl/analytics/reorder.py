@@ -63,12 +63,12 @@ class Reorder(wiring.Component):
             self.o.valid.eq(
                 valid[0] & Cat(v | b for v, b in zip(valid, behind, strict=True)).all()
             ),
-            self.o.p.end.eq(self.chosen.end),
+            self.o.p.end.eq(held[0].end),  # it goes on alone
             self.o.p.last.eq(1),
             *(self.o.p.lanes[at].eq(self.chosen[f"code{at}"]) for at in self.codes),
             self.leaves.eq(self.o.valid & self.o.ready),
             self.i.ready.eq(~valid[-1] | self.leaves),
-            self.over.eq(self.chosen.end | next_one[1]),
+            self.over.eq(held[0].end | next_one[1]),
         ]
         with m.If(self.leaves):
             m.d.sync += left.eq(Mux(self.over, self.batch - 1, left - 1))
@@ -80,11 +80,15 @@ class Reorder(wiring.Component):
         """Return the rows that a tuple with these codes changes."""
         return [[(of(at) + n)[: self.bits] for at, n in group] for group in self.places]
 
+    @staticmethod
+    def _code_of(held: data.View) -> Callable[[int], Value]:
+        return lambda at: held[f"code{at}"]
+
     def _met(self, m: Module) -> tuple[list[Value], Value]:
         """Return whether the tuple that comes meets each one that is held, and which of the batch's latest, from the next cycle on."""
         comes = self._rows(lambda at: self.i.p.lanes[at])
-        near = [_meet(comes, self._rows(lambda at, h=h: h[f"code{at}"])) for h in self.held]
-        then, before, late = self._rows(lambda at: self.chosen[f"code{at}"]), Const(1), []
+        near = [_meet(comes, self._rows(self._code_of(held))) for held in self.held]
+        then, before, late = self._rows(self._code_of(self.chosen)), Const(1), []
         for n in range(self.reach):
             there = Signal(name=f"there{n}")
             kept = [

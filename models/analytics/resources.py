@@ -19,7 +19,7 @@ from ..resources import CONTROL, DEVICE, SHELL, UNITS, Resources, device_memorie
 from ..rows.units import integer_unit
 from ..strider import resources as strider
 from ..target import Target
-from . import storages
+from . import reorder, storages
 from .config import AnalyticsPlan, depth
 
 __all__ = ["COEFFICIENTS", "estimate", "features", "parts"]
@@ -76,6 +76,8 @@ def parts(plan: AnalyticsPlan, target: Target) -> dict[str, Cost]:
         )
     if plan.row_unit is not None:
         found["rows"] = plan.row_unit.cost + _ports_of_rows(plan)
+    if plan.reorder:
+        found["reorder"] = reorder.cost(plan)
     return found
 
 
