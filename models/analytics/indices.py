@@ -1,12 +1,14 @@
 """The integers of a table's indices, beside the codes of its tuples; which tuples a policy leaves out, and the first that is an error.
 
-Of a tuple that is seen, the values are judged first (`strider.judge`). Then each place of its indices, in order: a NULL, a category that
+Striders that read indices judge them with the values, in the order of delivery (`strider.judge`). Of other kernels, which have golden
+results alone, the values of a tuple that is seen are judged first. Then each place of its indices, in order: a NULL, a category that
 the design does not know, an integer that counts too far. Then integers that are made of these and do not fit in 64 bits, and each row that
 integers alone name, in the order of the kernel.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -56,15 +58,22 @@ def walk_port(
     port = Port(walked.codes, where, seen, walked.total, walked.error)
     if plan.by_rows:
         if port.error is not None and plan.layout.integers:
-            port.error = _told(plan, port.error, pages, first, stride)
+            port.error = _told(plan, port, port.error, pages, first, stride)
         _Judge(plan, port, pages, first, stride).run()
     return port
 
 
 def _told(
-    plan: AnalyticsPlan, error: HardwareError, pages: NDArray[np.uint8], first: int, stride: int
+    plan: AnalyticsPlan,
+    port: Port,
+    error: HardwareError,
+    pages: NDArray[np.uint8],
+    first: int,
+    stride: int,
 ) -> HardwareError:
     """Return the Striders' error, with column and value where it is about an index."""
+    if error.code == PageError.VALUE_INDEX:
+        return _told_index(plan, port, error, pages[: (error.block - first) // stride + 1])
     at = {integer.position for integer in plan.layout.integers}
     sources = tuple(s for s in plan.layout.sources if s.position not in at)
     bare = replace(plan, layout=replace(plan.layout, sources=sources, integers=()))
@@ -76,6 +85,29 @@ def _told(
     ):
         return error
     return replace(error, column=found.column, detail=found.detail)
+
+
+def _told_index(
+    plan: AnalyticsPlan, port: Port, error: HardwareError, pages: NDArray[np.uint8]
+) -> HardwareError:
+    """Return the Striders' error of an index with its column and value, whatever else is wrong with its row. `pages`: up to its own."""
+    place = plan.walk.value_at(error.item)
+    assert place is not None
+    column, block, line = plan.schema.columns[place[0]], port.seen[:, 0], port.seen[:, 1]
+    before = (block < error.block) | ((block == error.block) & (line < error.line))
+    try:
+        values = padded(read_heap(plan.schema, pages)[column.name])
+    except ValueError:  # rows behind it cannot be read
+        return error
+    value = int(values[before.sum(), place[1]])
+    counts = next(i.counts for i in plan.layout.integers if i.position == error.item - 1)
+    return replace(error, column=column.name, detail=_beyond(value, counts, column.labels))
+
+
+def _beyond(value: int, counts: int, labels: Sequence[str] | None) -> str:
+    """Say what an integer is that names no row."""
+    of = f"the category {labels[value]!r} has the number {value}, which" if labels else value
+    return f"{of}{' or less' * (value == _LEAST)} is not one of 0 to {counts - 1}"
 
 
 class _Judge:
@@ -168,14 +200,7 @@ class _Judge:
             self._say(unseen, plan.on_unseen, IndexCode.VALUE_UNSEEN, name, item, lambda v: "")
         labels = plan.schema.column(name).labels
 
-        def told(place: tuple[int, int]) -> str:
-            value = int(values[place])
-            of = (
-                f"the category {labels[value]!r} has the number {value}, which" if labels else value
-            )
-            less = " or less" * (value == _LEAST)
-            return f"{of}{less} is not one of 0 to {counts - 1}"
-
+        told = lambda place: _beyond(int(values[place]), counts, labels)
         self._say(beyond, plan.on_index, PageError.VALUE_INDEX, name, item, told)
         return values
 
