@@ -126,7 +126,7 @@ class HardwareError:
     """One error report. `block` is the page's index in the run's pages (or what the engine counts
     in place of pages), `line` the 1-based line pointer (0: none), `item` what of it, counted from 1
     as the code says (0: none): of a value that does not fit, its flat position in the tuple. `column`,
-    `detail`: which column it is about, and what was found, where that is known."""
+    `detail`: which column it is about, and what was found, where that is known; `told`: what to do, where the code's hint does not help."""
 
     code: NamedCode
     block: int = 0
@@ -134,6 +134,11 @@ class HardwareError:
     item: int = 0
     column: str = field(default="", compare=False, kw_only=True)
     detail: str = field(default="", compare=False, kw_only=True)
+    told: str = field(default="", compare=False, kw_only=True)
+
+    @property
+    def hint(self) -> str:
+        return self.told or self.code.hint
 
     @property
     def meaning(self) -> str:
@@ -151,5 +156,5 @@ class RunError(Error):
     """A run was stopped, and has no result. `error`: what the hardware, or the golden model, reported."""
 
     def __init__(self, error: HardwareError) -> None:
-        super().__init__(f"{error}: {error.meaning}", error.code.hint, code=error.code.page)
+        super().__init__(f"{error}: {error.meaning}", error.hint, code=error.code.page)
         self.error = error

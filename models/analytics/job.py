@@ -46,6 +46,11 @@ __all__ = [
     "walk",
 ]
 
+_BY_VALUES = (
+    "values name this row, whatever --on-index says; an integer `j % len(P)` is always a row of P, "
+    "and --dim gives the model more rows"
+)
+
 
 def port_pages(plan: AnalyticsPlan, pages: np.ndarray) -> list[np.ndarray]:
     """Return each memory port's pages: page p belongs to port p mod ports. Contiguous arrays."""
@@ -103,7 +108,8 @@ def golden(
         trained = train(plan, tuples, dict(models), runs)
     except NoRowOf as missing:  # a row that values name
         block, line = found[missing.port].where[missing.number].tolist()
-        return HardwareError(PageError.VALUE_INDEX, block, line, detail=str(missing))
+        code, detail = PageError.VALUE_INDEX, str(missing)
+        return HardwareError(code, block, line, detail=detail, told=_BY_VALUES)
     if plan.watches and trained.beyond is not None:
         (of, number), what = trained.beyond
         block, line = found[of].where[number].tolist()

@@ -85,7 +85,7 @@ def hardware_failure(
     """Return what a hardware error means. `table`: the table's name, or the row's; `server`: a
     PostgreSQL server wrote the pages; `column`: the one that the error is about."""
     code = found.code
-    ours, hint = not code.hint, code.hint
+    ours, hint = not code.hint, found.hint
     message = f"{code.name}: {found.meaning}"
     column = found.column or column
     place = table

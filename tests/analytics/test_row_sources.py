@@ -370,6 +370,24 @@ def compare(seed: int) -> None:
     assert design.order(table).tolist() == kept
 
 
+def test_a_row_that_values_name_is_not_left_out() -> None:
+    """The hint does not name an option that has no effect there."""
+
+    @ps.kernel
+    def chosen(u: ps.Index["m"], x: ps.Input[3], P: ps.Model["m"]):
+        return P.at[u].add(1).at[ps.argmax(x)].add(1)
+
+    table = {"u": [0, 1], "x": np.array([[3.0, 2, 1], [1, 2, 3]])}
+    for policy in ("error", "skip"):
+        run = ps.compile(chosen, "small", table, dims={"m": 2}, on_index=policy).run(table)
+        said = " ".join(run.workload.failure(run.errors[0]).text.split())
+        assert "rows 0 to 1, not 2" in said and "row 2" in said
+        assert "hint: values name this row, whatever --on-index says" in said
+        assert "skip leaves such rows out" not in said
+    run = ps.compile(chosen, "small", table, dims={"m": 3}).run(table)
+    assert run.result["P"].tolist() == [2, 1, 1]
+
+
 def test_bad_input() -> None:
     for seed in range(40):
         compare(seed)

@@ -74,7 +74,7 @@ def _run(
     run = design.run(dict(columns), "golden")
     if run.errors:
         found = None if run.workload is None else run.workload.row_error(run.errors[0])
-        raise Said(str(found or run.errors[0]), run.errors[0].code.hint)
+        raise Said(str(found or run.errors[0]), run.errors[0].hint)
     return run
 
 
