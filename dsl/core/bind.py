@@ -190,6 +190,8 @@ class Binder:
         hint = "whole numbers, dates and arrays of whole numbers are indices"
         if column.type == "text":
             hint = f"texts become categories where the source names them: ?features={column.name}"
+        elif column.type.startswith("float") and column.is_array:
+            hint += f"; a table that is opened before keeps them by open_table(…, indices=['{column.name}'])"
         elif column.type.startswith("float"):
             hint += "; in pandas .astype('Int64') makes whole numbers of floats, .dt.normalize() dates of moments, in SQL ::bigint and ::date"
         return self.error("E613", message, parameter.span, hint=hint)

@@ -65,7 +65,7 @@ def open_table(
     pages: bool | None = None,
     features: Sequence[str] | str = (),
     one_hot: Sequence[str] | str = (),
-    indices: Sequence[str] = (),
+    indices: Sequence[str] | str = (),
     categories: Sequence[str] = (),
     unseen: str = "error",
     used: Mapping[str, bool] | None = None,
@@ -76,8 +76,9 @@ def open_table(
     `features` and `one_hot` name columns of dates, times, enums and texts that are to become
     numbers, as `features=` and `onehot=` do in the text of a source (`one_hot`: each category has a
     place of its own in an array). The numbers of categories are in the schema (`Column.labels`);
-    where `schema` is a design's, its numbers hold. `indices`, `categories`, `unseen`, `used`: as of `Features`;
-    `counts`: below which number random indices lie.
+    where `schema` is a design's, its numbers hold. `indices` names columns that a kernel's indices take, whose integer
+    arrays and dates stay integers and whose texts become categories: `compile` says so itself for a source that is not opened yet. `categories`, `unseen`,
+    `used`: as of `Features`; `counts`: below which number random indices lie.
 
     `random:` needs to know what to make: `schema` (array columns with their `length`) and the names of the `labels` among its
     columns say it; see `Table.random`. A server's rows are packed as `schema` says where its columns are there; `pages` is for tables of a
@@ -90,7 +91,7 @@ def open_table(
             _names(features),
             _names(one_hot),
             schema,
-            tuple(indices),
+            _names(indices),
             tuple(categories),
             unseen,
             used,

@@ -427,6 +427,21 @@ def test_columns_that_are_no_index(columns: Any, code: str, said: str) -> None:
     assert caught.value.diagnostic.code == code
 
 
+def test_opened_tables_have_arrays_of_whole_numbers_where_that_is_said() -> None:
+    """A table that is opened before any kernel is known has floats of them; the hint says how it keeps them."""
+    table = {"c": np.array([[1, 2], [3, 1]])}
+    with pytest.raises(
+        KernelError, match=r"(?s)float4\[\] is no integer.*open_table\(…, indices="
+    ) as caught:
+        ps.compile(bag_of_2, "small", ps.open_table(table))
+    assert "['c']" in (caught.value.diagnostic.hint or "")
+    opened = ps.open_table(table, indices=["c"])
+    assert ps.open_table(table, indices="c").digest == opened.digest
+    design, run = counted(bag_of_2, opened)
+    assert run.result["many"].tolist() == [0, 2, 1, 1]
+    assert design.run(table).result["many"].tolist() == [0, 2, 1, 1]
+
+
 def test_whole_numbers_are_exact_in_every_format() -> None:
     @ps.kernel
     def spread(i: ps.Index["n"], E: ps.Model[1000]):
@@ -463,6 +478,8 @@ def test_a_servers_table(postgres: str) -> None:
         connection.execute("VACUUM (FREEZE) indexed")
         connection.execute("CHECKPOINT")
     source = f"{postgres}{'&' if '?' in postgres else '?'}table=indexed"
+    opened = ps.open_table(source, indices=["c"])
+    assert counted(bag, opened, bind={"c": "c"})[1].result["many"].tolist() == [0, 1, 2]
     for column, many in (("i", [1, 0, 0, 2]), ("d", [1, 0, 2]), ("t", [1, 2]), ("e", [1, 2])):
         asked = f"{source}&features={column}" if column in "te" else source
         design, run = counted(seen, asked, bind={"c": column})
