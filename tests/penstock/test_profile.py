@@ -82,6 +82,22 @@ def test_command(folder: Path) -> None:
     assert hot == {"rows": [n for n, _ in counts], "lookups": [2 * c for _, c in counts]}
 
 
+@pytest.mark.parametrize("rows", [1, 2, 5, 40, 200, 3_000])
+@pytest.mark.parametrize("lookups", [1, 3, 500])
+def test_no_store_is_better_than_the_best(tmp_path: Path, rows: int, lookups: int) -> None:
+    """Lines start empty for all, and there are no more of them than rows."""
+    rng = np.random.default_rng(rows + lookups)
+    (tmp_path / "few.psk").write_text("kernel few(i: index[n], E: model[n])\n  E[i] += 1\n")
+    np.savez(tmp_path / "few.npz", i=(rng.zipf(1.2, lookups) % rows).astype(np.int32))
+    shown = _plain(told(f"profile {tmp_path}/few.psk --data {tmp_path}/few.npz --dim n={rows}"))
+    found = re.findall(r"([\d,]+) +([\d.]+)% +([\d.]+) +([\d.]+) +([\d.]+)", shown)
+    assert found
+    for lines, share, *hits in found:
+        assert int(lines.replace(",", "")) <= rows and float(share) <= 100
+        unit, fixed, best = map(float, hits)
+        assert max(unit, fixed) <= best, found
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -163,15 +163,16 @@ def _parts(name: str, rows: int, asked: Lookups) -> list[Part]:
     )
     tried, table = trace[:_TRIED], []
     for share in _SHARES:
-        lines = 8 << max(0, (rows // share // 8).bit_length() - 1)
+        lines = min(8 << max(0, (rows // share // 8).bit_length() - 1), rows)
         kept = max(lines - max(4, lines // 16), 0) if lines < rows else 0
-        held = Directory(RowTable((name,), (1,), rows, min(lines, rows), keeping=kept))
+        held = Directory(RowTable((name,), (1,), rows, lines, keeping=kept))
         for n, (row, change) in enumerate(
             zip(tried.tolist(), asked.changes.tolist(), strict=False), 1
         ):
             held.find(row, n, change)
         counts, fewest = held.counts, fewest_fetched(tried, lines)
-        hits = counts.hits / len(tried), best_fixed(tried, lines), 1 - fewest / len(tried)
+        first = min(lines, len(np.unique(tried))) / len(tried)  # fixed rows come once, too
+        hits = counts.hits / len(tried), best_fixed(tried, lines) - first, 1 - fewest / len(tried)
         table.append((f"{lines:,}", f"{lines / rows:.1%}", *(f"{h:.3f}" for h in hits)))
     names = ("lines", "of the rows", "row unit", "best fixed rows", "best of all")
     columns = tuple(Column(n, right=True) for n in names)
