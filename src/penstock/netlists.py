@@ -11,7 +11,7 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.models.target import Target
 from penstock.sim.netlist import FAMILIES
 
-__all__ = ["family_of", "netlist"]
+__all__ = ["family_of", "netlist", "yosys"]
 
 
 def family_of(target: Target, family: str | None = None, option: str = "--backend") -> str:
@@ -33,22 +33,28 @@ def family_of(target: Target, family: str | None = None, option: str = "--backen
     return chosen
 
 
+def yosys(option: str = "--backend") -> str:
+    """Return which Yosys makes netlists. Raises KernelError (E822) for none, which names the `option` that asks for netlists."""
+    try:
+        return str(tool_versions(("yosys",)))
+    except ToolMissing as problem:
+        raise error(
+            "E822",
+            f"netlists need the package {problem.package}",
+            Span.whole(f"{option} netlist"),
+            hint="pip install 'penstock[boards]' installs the open tool chain",
+        ) from None
+
+
 def netlist(verilog: str, target: Target, family: str | None = None) -> str:
     """Return a design's netlist as Verilog, from the cache if it is there.
 
     Raises KernelError: E829 for families without models of their cells, E822 and E826 where Yosys is missing or fails.
     """
     chosen, multipliers = family_of(target, family), target.dsp > 0
+    key = f"{script(chosen, multipliers)} {yosys()} {hashlib.sha256(verilog.encode()).hexdigest()}"
     try:
-        key = f"{script(chosen, multipliers)} {tool_versions(('yosys',))} {hashlib.sha256(verilog.encode()).hexdigest()}"
         return kept(key, lambda: synthesise(verilog, chosen, multipliers=multipliers))
-    except ToolMissing as problem:
-        raise error(
-            "E822",
-            f"netlists need the package {problem.package}",
-            Span.whole("--backend netlist"),
-            hint="pip install 'penstock[boards]' installs the open tool chain",
-        ) from None
     except ToolError as problem:
         raise error(
             "E826",

