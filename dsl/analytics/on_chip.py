@@ -54,9 +54,9 @@ def no_hardware(graph: Graph, reason: str, code: str = "E496") -> Diagnostic | N
     if code != "E496":
         message = reason
         helps = "a smaller dimension, a narrower format (--format) or a larger target (--target, --board) would help"
-    hint = (
-        f"golden results are there: backend golden, `penstock simulate --backend golden`; {helps}"
-    )
+    hint = "golden results are there: backend golden, `penstock simulate --backend golden`"
+    if code != "E605":  # the reason says which option there is no plan with
+        hint += f"; {helps}"
     return Diagnostic(code, message, _place(graph), hint=hint)
 
 

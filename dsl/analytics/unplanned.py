@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ...models.resources import FILL
 from ..core.diagnostics import KernelError, Span, error
 from .candidates import Candidate, Maker
+from .lower_rows import by_rows
+from .widths import MOST, lanes_of
 
 __all__ = ["no_such_plan", "none_fits"]
 
@@ -17,8 +20,16 @@ def _place(maker: Maker) -> Span:
 
 
 def no_such_plan(maker: Maker) -> KernelError:
-    """Return the error for threads and ports that are fixed and do not go together (E605)."""
+    """Return the error for lanes that no row fills, or for threads and ports that are fixed and do not go together (E605)."""
     part, chosen, batch = maker.target, maker.choices, maker.graph.merge_count
+    if chosen.lanes and by_rows(maker.graph):
+        most = lanes_of(replace(maker, choices=replace(chosen, lanes=None)))[0][-1]
+        if chosen.lanes > most:
+            binds = f"the shortest sum of {maker.graph.name!r} fills {most}"
+            what = (
+                f"no plan has {chosen.lanes} lanes: {binds if most < MOST else f'{MOST} at most'}"
+            )
+            return error("E605", what, _place(maker), hint=f"give --lanes {most} or fewer")
     threads, ports = (n or "any number of" for n in (chosen.threads, chosen.ports))
     return error(
         "E605",

@@ -43,5 +43,5 @@ def _check(maker: Maker, lanes: int, threads: int, ports: int) -> None:
     elif maker.choices.visibility == "all":
         why = "--visibility all: indices are read from pages that say which rows are seen"
     if why:
-        hint = "leave the option out: results of rows do not depend on threads, lanes or ports"
+        hint = "leave the option out: no result depends on lanes or threads, and ports take tuples in another order"
         raise error("E605", f"no plan has {why}", place, hint=hint, source=graph.source or None)

@@ -10,17 +10,19 @@ from ...models.strider.layout import beats_of
 from .candidates import Maker
 from .lower_rows import by_rows
 
-__all__ = ["lanes_of", "powers", "threads_of"]
+__all__ = ["MOST", "lanes_of", "powers", "threads_of"]
 
 #: beats of a row or of a tuple for which the fewest lanes are tried
 _BEATS = 4
+#: lanes of kernels with rows, at most
+MOST = 64
 
 
 def lanes_of(maker: Maker) -> tuple[list[int], list[int]]:
     """Return the lanes that are tried, and those in between, each the fewest for its beats of the longest rows or of a tuple."""
     if by_rows(maker.graph):  # sums are one tree, whatever the lanes
         widths = [1 << depth(op.columns) for op in maker.program(1, 1).ops if op.lane_reduce]
-        whole = [n for n in powers(min([64, *widths])) if maker.choices.lanes in (None, n)]
+        whole = [n for n in powers(min([MOST, *widths])) if maker.choices.lanes in (None, n)]
         return whole, whole
     if maker.choices.lanes:
         return [maker.choices.lanes], [maker.choices.lanes]

@@ -150,6 +150,22 @@ def test_figures_of_drawn_indices_say_so_whatever_models_lie_in(law: str, tmp_pa
     assert "drawn" not in reported("model k.psk --data words.csv --target u55c")["table"]
 
 
+@pytest.mark.parametrize("lanes, columns, most", [(8, 4, 4), (16, 8, 8), (128, 10, 16)])
+def test_lanes_that_a_row_does_not_fill_are_named(lanes: int, columns: int, most: int) -> None:
+    Path("sums.psk").write_text(
+        "kernel f(g: index[n], y: output, E: model[n, d])\n  E[g] += sum(E[g]) - y\n"
+    )
+    line = f"model sums.psk --rows 100 --dim n=9 --dim d={columns} --target u55c --lanes"
+    said = " ".join(told(f"{line} {lanes}", 1).split())
+    assert f"no plan has {lanes} lanes: the shortest sum of 'f' fills {most}" in said
+    assert "without --lanes it fits" in said and "larger target" not in said
+    assert f"× {most} lanes" in told(f"{line} {most}")
+    said = told("model k.psk --rows 100 --dim n=9 --target u55c --lanes 128", 1)
+    assert "no plan has 128 lanes: 64 at most" in " ".join(said.split())
+    said = " ".join(told("model k.psk --rows 100 --dim n=9 --target u55c --lanes 3", 1).split())
+    assert "depends on lanes or threads, and ports take tuples in another order" in said
+
+
 def test_the_table_says_what_an_index_counts() -> None:
     given = "--data numbers.csv --on-null skip --dim n=max"
     assert "n=6" in told(f"check k.psk {given}")
