@@ -146,6 +146,7 @@ class AnalyticsBuilder(IndexedBuilder):
     def place(self, op: str, value: Operand, axis: int | None, span: Span) -> Ref:
         """Add the place of the largest ("max") or smallest ("min") element, as NumPy counts them."""
         ref = self.operand(value, span)
+        self.check_value(ref, f"arg{op}", span)
         shape, axis = self.shape(ref), self.axis(f"arg{op}", ref, axis, span)
         if not shape:
             return self.constant(0.0, span)

@@ -202,7 +202,7 @@ class IndexedBuilder(GraphBuilder):
         if not self.shape(index):
             hint = 'declare a bag, as in `c: ps.Index["n", 8]` (as text: `c: index[n, 8]`); merge(1, n) counts tuples'
             raise self.error(
-                "E492", "count takes a bag of indices, and this is one", span, hint=hint
+                "E492", "count takes a bag of indices, and this is a single index", span, hint=hint
             )
         return self.operation("count", [index], (), span)
 
@@ -353,6 +353,14 @@ class IndexedBuilder(GraphBuilder):
     def no_change(self, span: Span, what: str) -> KernelError:
         return self.error("E494", what, span, hint=_CHANGE)
 
+    def check_value(self, ref: Ref, name: str, span: Span) -> None:
+        """Raise KernelError (E492) for an index where the operation `name` takes values."""
+        node = self.nodes[ref.index]
+        if node.op in INTEGERS:
+            message = f"{name} takes values of the kernel, and this is an index"
+            hint = _CHOICE if name == "where" else _NUMBER
+            raise self.error("E492", message, span, (node.span, "an index"), hint=hint)
+
     def operation(
         self,
         op: str,
@@ -364,10 +372,8 @@ class IndexedBuilder(GraphBuilder):
     ) -> Ref:
         for ref in refs:
             node = self.nodes[ref.index]
-            if node.op in INTEGERS and op not in MEANINGS and op != "change":
-                message = f"{self.name_of(op)} takes values of the kernel, and this is an index"
-                hint = _CHOICE if op == "where" else _NUMBER
-                raise self.error("E492", message, span, (node.span, "an index"), hint=hint)
+            if op not in MEANINGS and op != "change":
+                self.check_value(ref, self.name_of(op), span)
             if node.op == "change" and not (op == "change" and ref == refs[0]):
                 name = node.attrs["name"]
                 raise self.error(
