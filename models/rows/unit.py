@@ -7,8 +7,7 @@ row is fetched into one, while further ones are looked up. So the engine reads a
   So nothing is cleared at the start, and no two rows of a batch can be in each other's way.
 * **Who gives way.** The next line in turn that no tuple of this batch or the one before asked for. One row in 8 that comes goes to other lines, where
   those give way that were not asked for again: each time that a turn passes one it is asked for once less, of 3 times at most.
-* **Equal bags.** With `bags`, an index whose rows are those that the tuple before it in its batch had at the same places is not looked up: its
-  lines are known, and stay.
+* **Equal bags.** With `bags`, an index with the same rows as that of the tuple before it in its batch is not looked up: its lines are known, and stay.
 * **Hot rows.** Those that a profile names have lines of their own, behind the others: once there, they stay to the end.
 * **When.** A batch's changes come at its end, before which its lines stay. So a row is fetched when all batches before the last one are through:
   neither a line is lost nor an old row read, for rows that the last one changes are held; into an empty line it is fetched at once. Meanwhile further
@@ -24,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..mapping import DISTRIBUTED_BITS, Storage
+from ..mapping import DISTRIBUTED_BITS, Storage, map_storage
 from ..numerics.formats import Codes
 from ..numerics.latency import Cost
 from .config import row_bytes
@@ -122,9 +121,8 @@ class Slice:
 class RowUnitConfig:
     """A row unit.
 
-    `lanes`, `width`: codes of a beat of a tuple, and bits of a code; `beats`: of a tuple; `batch`: tuples of a batch; `container`: bytes of a code in
-    memory; `bus_bytes`: of a word of the memory port. `commands`: rows that are fetched at once. `bags`: places of each index, one index's behind the
-    other's; () where equal ones are looked up all the same.
+    `lanes`, `width`: codes of a beat of a tuple, and bits of a code; `beats`: of a tuple; `batch`: tuples of one; `container`: bytes of a code in memory;
+    `bus_bytes`: of a word of the port; `commands`: rows fetched at once; `bags`: places of each index in turn, () where equal ones are looked up as well.
     """
 
     tables: tuple[RowTable, ...]
@@ -261,16 +259,18 @@ class RowUnitConfig:
             yield 1, Storage(32, len(self.pins), 1)
         name = len(self.places) * self.line_bits + TICKET_BITS + 1
         for width, depth in (self.lanes * self.width, self.beats * self.ahead), (name, self.ahead):
-            if width * depth > DISTRIBUTED_BITS:
-                yield 1, Storage(width, depth, transparent=True)
+            yield 1, Storage(width, depth, 1, 1, width * depth > DISTRIBUTED_BITS, True)
 
     @property
     def cost(self) -> Cost:
-        """Return about what the unit takes beside its memories: two rows in registers, some that leave in look-up tables, a choice of words and of beats.
-        It was not fitted."""
+        """Return about what the unit takes beside block RAM. Fitted to units synthesised alone for an ECP5: `python benchmarks/rows.py area`."""
         bits = 8 * max(self.row_bytes(t) for t in range(len(self.tables)))
-        names = self.writes * (self.row_bits + 2)
-        return Cost(1500 + 2 * bits + 2 * names, 800 + 2 * bits + names)
+        codes = self.width * max(sum(table.columns) for table in self.tables)
+        names, places = self.writes * (self.row_bits + 2), len(self.places)
+        found = [(memory.width, map_storage(memory, "ecp5").cells) for _, memory in self.memories()]
+        held = sum(width + 4 * cells for width, cells in found if cells)
+        luts = 1350 + 350 * len(self.tables) + 65 * places + 2 * names + 2 * bits + 3 * codes
+        return Cost(luts + held, 600 + names + bits + 4 * codes // 3 + 25 * places)
 
     # images
 
