@@ -48,9 +48,17 @@ CASES: tuple[tuple[str, int, dict[str, int], dict[str, int], dict[str, int], str
     ),
     ("group_by", 0, {"g": 100_000}, {"x": 0}, {"n": 100_000}, COUNTS),
     ("count_min", 0, {"i": 100_000}, {}, {"n": 100_000}, COUNTS),
+    (
+        "naive_bayes",
+        0,
+        {"label": 10, "word": 1_000},
+        {},
+        {"k": 10, "n": 1_000, "cells": 10_000},
+        COUNTS,
+    ),
     ("kmeans", 0, {}, {"x": 8}, {"k": 16}, None),
 )
-BAGS = {"far": 4}
+BAGS = {"far": 4, "word": 16}
 
 
 def _table(count: int, rows: dict[str, int], values: dict[str, int]) -> dict[str, np.ndarray]:
@@ -173,6 +181,6 @@ if __name__ == "__main__":
     parser.add_argument("--kernel", default="", help="of the bounds, what is in the example's name")
     given = parser.parse_args()
     if given.what == "bounds":
-        print(bounds(given.rows or 50_000, given.kernel))
+        print(bounds(given.rows or 1_000_000, given.kernel))
     else:
         print(cores(given.rows or 1_000_000))

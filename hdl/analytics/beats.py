@@ -26,7 +26,7 @@ def beat_members(plan: AnalyticsPlan) -> dict[str, Member]:
     placed = blocks(plan)
     if not placed:
         return {}
-    at, width = In(len(_beat(placed))), plan.lanes * plan.format.width
+    at, width = In(len(_beat(placed))), _width(plan)
     found = {"model_at": at, "model_data": In(width), "model_write": In(len(placed))}
     found |= {"model_read_at": at, "model_hold": In(1)}
     return found | {f"model_read{k}": Out(width) for k in range(len(placed))}
@@ -37,12 +37,18 @@ def beat_ports(
 ) -> None:
     """Let models be loaded and read from outside."""
     for k, block in enumerate(blocks(plan)):
-        store = stores[block.buffer]
-        data = core.model_data[: store.lanes * store.width]
-        store.write(core.model_write[k], core.model_at[: len(store.write_address)], data)
-        if plan.score is None:
-            found = store.read(core.model_read_at, core.model_hold)
-            m.d.comb += getattr(core, f"model_read{k}").eq(found)
+        for part in block.parts:
+            store, first = stores[part.buffer], part.first * plan.format.width
+            data = core.model_data[first:][: store.lanes * store.width]
+            store.write(core.model_write[k], core.model_at[: len(store.write_address)], data)
+            if plan.score is None:
+                found = store.read(core.model_read_at, core.model_hold)
+                m.d.comb += getattr(core, f"model_read{k}")[first:][: len(found)].eq(found)
+
+
+def _width(plan: AnalyticsPlan) -> int:
+    """Return the bits of the longest beat's codes."""
+    return max(b.size // plan.format.container for b in blocks(plan)) * plan.format.width
 
 
 def _beat(placed: Sequence[Block]) -> Signal:
@@ -79,8 +85,7 @@ def per_model(m: Module, walk: "_Walk", value: Signal, of: Callable[[Block], Val
 def _codes(piece: Value, plan: AnalyticsPlan) -> Value:
     """Return the codes of a beat from its containers."""
     size = 8 * plan.format.container
-    places = range(min(len(piece) // size, plan.lanes))
-    return Cat(piece.word_select(n, size)[: plan.format.width] for n in places)
+    return Cat(piece.word_select(n, size)[: plan.format.width] for n in range(len(piece) // size))
 
 
 class BeatLoader(wiring.Component):
@@ -168,7 +173,7 @@ class BeatWriter(wiring.Component):
 
     def __init__(self, plan: AnalyticsPlan):
         self.plan, self.placed = plan, blocks(plan)
-        width = plan.lanes * plan.format.width
+        width = _width(plan)
         super().__init__(
             {
                 "start": In(1),
@@ -242,8 +247,7 @@ class BeatWriter(wiring.Component):
         with m.Switch(walk.which):
             for k, of in enumerate(walk.placed):
                 beat = getattr(self, f"read{k}")
-                lanes = min(8 * of.size // container, self.plan.lanes)
-                places = (beat.word_select(n, width) for n in range(lanes))
+                places = (beat.word_select(n, width) for n in range(8 * of.size // container))
                 codes = Cat(Cat(code, Const(0, container - width)) for code in places)
                 with m.Case(k):
                     m.d.sync += block.word_select(part, 8 * of.size).eq(codes)

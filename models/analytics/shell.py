@@ -173,13 +173,22 @@ def _round(size: int, unit: int) -> int:
 
 
 @dataclass(frozen=True)
-class Block:
-    """A model that goes in and out beat by beat: it begins with a bus word.
-
-    `buffer`; `beats`; `size`: bytes of each, a power of two; `together` of them lie in a word, or each in `words`.
-    """
+class Part:
+    """A model of a block: its `buffer`, at which code of a beat its own begin, and how many its beats have."""
 
     buffer: int
+    first: int
+    codes: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """Models that go in and out together, beat by beat, all of them in as many: they begin with a bus word.
+
+    `parts`; `beats`; `size`: bytes of each, a power of two; `together` of them lie in a word, or each in `words`.
+    """
+
+    parts: tuple[Part, ...]
     beats: int
     size: int
     together: int
@@ -189,31 +198,41 @@ class Block:
     def bus_words(self) -> int:
         return -(-self.beats // self.together) * self.words
 
-    def image(self, codes: Codes, beat: int, container: int) -> np.ndarray:
-        """Return the bytes of a model's codes (rows, cols), with so many in a full beat; not filled up to a bus word."""
-        rows = len(codes)
-        found = np.zeros((rows, self.beats // rows, self.size // container), np.int64)
-        for n in range(found.shape[1]):
-            part = codes[:, n * beat : (n + 1) * beat]
-            found[:, n, : part.shape[1]] = part
+    def image(self, models: Sequence[Codes], container: int) -> np.ndarray:
+        """Return the bytes of the models' codes (rows, cols), not filled up to a bus word."""
+        found = np.zeros((self.beats, self.size // container), np.int64)
+        for part, codes in zip(self.parts, models, strict=True):
+            rows, cols = codes.shape
+            wide = np.zeros((rows, self.beats // rows * part.codes), np.int64)
+            wide[:, :cols] = codes
+            found[:, part.first : part.first + part.codes] = wide.reshape(self.beats, part.codes)
         return found.astype(f"<u{container}").view(np.uint8).ravel()
 
-    def codes(self, image: Codes, shape: tuple[int, int], beat: int, container: int) -> Codes:
-        """Return a model's codes, of this shape, from those at its place."""
-        codes = self.size // container
-        found = image[: self.beats * codes].reshape(shape[0], -1, codes)[:, :, :beat]
-        return found.reshape(shape[0], -1)[:, : shape[1]]
+    def codes(self, image: Codes, part: Part, shape: tuple[int, int]) -> Codes:
+        """Return a model's codes, of this shape, from those at the block's place."""
+        each = image.reshape(self.beats, -1)[:, part.first : part.first + part.codes]
+        return each.reshape(shape[0], -1)[:, : shape[1]]
 
 
 def blocks(plan: AnalyticsPlan) -> list[Block]:
-    """Return the models that go in and out beat by beat, in order: those of a plan with rows; of others each code goes by itself."""
-    found, bus = [], plan.bus_bytes
+    """Return what goes in and out beat by beat, in order: the models of a plan with rows, those of as many beats together where a bus word has a beat of
+    each. Of other plans each code goes by itself."""
+    bus, container = plan.bus_bytes, plan.format.container
+    made: list[tuple[int, list[Part]]] = []
     for n in plan.core.models if plan.by_rows else ():
         buffer = plan.core.buffers[n]
-        bits = (buffer.width(plan.lanes) * plan.format.container - 1).bit_length()
-        size = 1 << bits
-        beats = buffer.beats(plan.lanes)
-        found.append(Block(n, beats, size, max(bus // size, 1), max(size // bus, 1)))
+        beats, codes = buffer.beats(plan.lanes), buffer.width(plan.lanes)
+        for known, parts in made:
+            used = parts[-1].first + parts[-1].codes
+            if known == beats and (used + codes) * container <= bus:
+                parts.append(Part(n, used, codes))
+                break
+        else:
+            made.append((beats, [Part(n, 0, codes)]))
+    found = []
+    for beats, parts in made:
+        size = 1 << ((parts[-1].first + parts[-1].codes) * container - 1).bit_length()
+        found.append(Block(tuple(parts), beats, size, max(bus // size, 1), max(size // bus, 1)))
     return found
 
 
@@ -247,9 +266,8 @@ def images(plan: AnalyticsPlan, runs: Sequence[Codes], models: Mapping[str, Code
     packed = np.concatenate([np.zeros(0, np.int64), *codes]).astype(f"<u{container}")
     parts = [np.array(plan.program, dtype="<u4").view(np.uint8), packed.view(np.uint8)]
     for block in blocks(plan):
-        buffer = plan.core.buffers[block.buffer]
-        shaped = named[block.buffer].reshape(buffer.rows, buffer.cols)
-        parts.append(block.image(shaped, buffer.width(plan.lanes), container))
+        buffers = ((part.buffer, plan.core.buffers[part.buffer]) for part in block.parts)
+        parts.append(block.image([named[n].reshape(b.rows, b.cols) for n, b in buffers], container))
     filled = [np.pad(part, (0, -len(part) % bus)) for part in parts]
     return Images(np.concatenate(filled), image_bytes(plan)[1])
 
@@ -259,17 +277,15 @@ def unpack_result(plan: AnalyticsPlan, memory: np.ndarray) -> dict[str, Codes]:
     container = plan.format.container
     codes = np.frombuffer(memory.tobytes(), dtype=f"<u{container}").astype(np.int64)
     result, position = {}, 0
-    placed = {block.buffer: block for block in blocks(plan)}
-    for n in plan.core.models:
+    for block in blocks(plan):
+        size = block.beats * block.size // container
+        for part in block.parts:
+            buffer, image = plan.buffers[part.buffer], codes[position : position + size]
+            result[buffer.name] = block.codes(image, part, (buffer.rows, buffer.cols))
+        position += block.bus_words * plan.bus_bytes // container
+    for n in () if plan.by_rows else plan.core.models:
         buffer = plan.buffers[n]
-        shape = buffer.rows, buffer.cols
-        if n in placed:
-            block = placed[n]
-            size = block.bus_words * plan.bus_bytes // container
-            part = codes[position : position + size]
-            result[buffer.name] = block.codes(part, shape, buffer.width(plan.lanes), container)
-        else:
-            size = buffer.rows * buffer.cols
-            result[buffer.name] = codes[position : position + size].reshape(shape)
+        size = buffer.rows * buffer.cols
+        result[buffer.name] = codes[position : position + size].reshape(buffer.rows, buffer.cols)
         position += size
     return result

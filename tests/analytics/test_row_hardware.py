@@ -305,6 +305,25 @@ def test_models_go_beat_by_beat(
     assert not np.array_equal(wrong.codes["E"], golden.codes["E"])
 
 
+@pytest.mark.parametrize("format", ["bfloat16", "fixed:8,4"])
+def test_models_that_come_together(format: str, tmp_path: Path) -> None:
+    """Those of as many beats whose beats a bus word has, in their order: s, t and F; E and u."""
+    text = "kernel k(a: index[n], b: index[j], x: input, s: model[n], t: model[n], E: model[n, 3], F: model[j, 2], u: model[j])\n"
+    text += "  s[a] += x\n  t[a] max= x\n  E[a] += x\n  F[b] -= x\n  u[b] += 1\n"
+    text += "".join(f"  init {name} = uniform(-1, 1, seed={k})\n" for k, name in enumerate("stEFu"))
+    (tmp_path / "k.psk").write_text(text)
+    rng = np.random.default_rng(5)
+    table = {name: rng.integers(0, 5, 37).astype(np.int32) for name in "ab"}
+    table["x"] = rng.uniform(-1, 1, 37).astype(np.float32)
+    more = {"format": format, "on_overflow": "saturate", "dims": {"n": 5, "j": 5}}
+    design = ps.compile(tmp_path / "k.psk", TWO, table, choices=ps.Choices(lanes=4), **more)
+    placed = blocks(design.compiled.plan)
+    assert [[part.first for part in block.parts] for block in placed] == [[0, 1, 2], [0, 3]]
+    golden, model, run = (design.run(table, backend=b) for b in ("golden", "model", "pysim"))
+    assert run.cycles == model.cycles
+    assert all(np.array_equal(run.codes[name], codes) for name, codes in golden.codes.items())
+
+
 def test_computed_rows(tmp_path: Path) -> None:
     """Sums, products, quotients, remainders and hashes of indices, and of bags, say which row; integers and what is true of them are values."""
     rng = np.random.default_rng(4)
