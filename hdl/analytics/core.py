@@ -20,7 +20,7 @@ from .datapath import Control, Datapath, Reduction, Write
 from .merge import MergeLane
 from .parameters import ParameterAccess
 from .rows import RowAccess, row_members, row_ports
-from .store import Store, pick
+from .store import Store
 from .thread import Thread, ThreadPorts
 
 __all__ = ["Core"]
@@ -348,7 +348,7 @@ class Core(wiring.Component):
         data = store.read(loops.addresses[k], self.hold if n in self.taken else None)
         if not operand.element:
             return data
-        return pick(data, self._late(n, loops.lanes[k]), self.width, store.lanes)
+        return store.code(data, self._late(n, loops.lanes[k]))
 
     # threads
 

@@ -52,14 +52,9 @@ class Loader(wiring.Component):
                 "load_slot": Out(index_range(plan.input_slots)),
                 "load_beat": Out(index_range(plan.layout.beats)),
                 "load_data": Out(plan.lanes * plan.format.width),
-                "available": Out(1),
                 "count": Out(index_range(per_port + 1)),
-                "ended": Out(1),
-                "final": Out(1),
-                "pop": In(1),
-                "release": In(1),
-                "advance": In(1),
-                "discard": In(1),
+                **dict.fromkeys(("available", "ended", "final"), Out(1)),
+                **dict.fromkeys(("pop", "release", "advance", "discard"), In(1)),
             }
         )
 

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 
 from ...models.analytics.config import AnalyticsPlan
 from ..index import index
-from .store import Store, pick
+from .store import Store
 
 __all__ = ["ParameterAccess"]
 
@@ -19,7 +19,7 @@ class ParameterAccess:
         order = [*plan.runs, *(() if plan.by_rows else plan.models)]
         if not order:  # of a score that is made of inputs alone
             return
-        lanes, width = plan.lanes, plan.format.width
+        lanes = plan.lanes
         which = index(len(order), name="parameter_buffer")
         row, col = (
             index(max(getattr(plan.buffers[n], axis) for n in order), name=f"parameter_{axis}")
@@ -57,6 +57,6 @@ class ParameterAccess:
             store = stores[n]
             store.write(core.parameter_write & (which == k), beat, core.parameter_data, lane=lane)
             if n in plan.models and plan.score is None:
-                code = pick(store.read(beat), late_lane, width, store.lanes)
+                code = store.code(store.read(beat), late_lane)
                 with m.If(late_which == k):
                     m.d.comb += core.parameter_code.eq(code)

@@ -66,18 +66,16 @@ class MemoryPort(wiring.Component):
         }
         beats = stream.Signature(beat_layout(plan))
         between = {"o_tuples": Out(beats), "i_tuples": In(beats)} if plan.tables else {}
+        self.sizes = {"address_width": address_bits(plan), "beats_width": beats_bits(plan)}
+        self.commands = command_shape(address_bits(plan), beats_bits(plan))
+        words = data.StructLayout({"data": 8 * plan.bus_bytes, "last": 1})
+        bus = AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=False)
         super().__init__(
             {
-                "bus": Out(
-                    AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=False)
-                ),
+                "bus": Out(bus),
                 "bus_error": Out(1),
-                "i_command": In(
-                    stream.Signature(command_shape(address_bits(plan), beats_bits(plan)))
-                ),
-                "o_words": Out(
-                    stream.Signature(data.StructLayout({"data": 8 * plan.bus_bytes, "last": 1}))
-                ),
+                "i_command": In(stream.Signature(self.commands)),
+                "o_words": Out(stream.Signature(words)),
                 "booted": In(1),
                 "i_program": In(stream.Signature(unsigned(32), always_ready=True)),
                 "begin": In(1),
@@ -98,23 +96,19 @@ class MemoryPort(wiring.Component):
         m = Module()
         plan = self.plan
         m.submodules.reader = reader = BurstReader(
-            bus_bytes=plan.bus_bytes,
-            address_width=address_bits(plan),
-            beats_width=beats_bits(plan),
-            commands=min(COMMANDS, self.port.credits),
+            bus_bytes=plan.bus_bytes, commands=min(COMMANDS, self.port.credits), **self.sizes
         )
         m.submodules.sequencer = sequencer = PageSequencer(
             bus_bytes=plan.bus_bytes,
             page_size=plan.page_size,
             credits=self.port.credits,
-            address_width=address_bits(plan),
-            beats_width=beats_bits(plan),
+            **self.sizes,
             count_width=page_bits(plan),
             epochs_width=count_bits(plan),
             ring=plan.ring,
         )
         # one command waits here instead of at its source: bursts leave when they would without, and `ready` ends in a register
-        m.submodules.ahead = ahead = Spare(command_shape(address_bits(plan), beats_bits(plan)))
+        m.submodules.ahead = ahead = Spare(self.commands)
         m.submodules.access = access = AccessPort(self.port, self.parts)
         m.submodules.loader = loader = self.loader
         wiring.connect(m, reader.bus, wiring.flipped(self.bus))

@@ -98,12 +98,9 @@ class Store:
                     self.write_data.eq(Cat(code for _ in range(self.lanes))),
                 ]
 
-
-def pick(value: Value, lane: Value | None, width: int, lanes: int) -> Value:
-    """Return code `lane` of a beat, or the lowest one where there is nothing to choose."""
-    if lane is None or lanes == 1:
-        return value[:width]
-    result = value[:width]
-    for n in range(1, lanes):
-        result = Mux(lane == n, value.word_select(n, width), result)
-    return result
+    def code(self, beat: Value, lane: Value | None) -> Value:
+        """Return code `lane` of a beat, or the lowest one where there is nothing to choose."""
+        found = beat[: self.width]
+        for n in range(1, 1 if lane is None else self.lanes):
+            found = Mux(lane == n, beat.word_select(n, self.width), found)
+        return found

@@ -8,7 +8,7 @@ from ...models.analytics.config import AnalyticsPlan
 from ...models.analytics.waits import in_unit
 from ..modules import Parts
 from .datapath import Control, Datapath, Reduction, Write
-from .store import Store, pick
+from .store import Store
 
 __all__ = ["Thread", "ThreadPorts"]
 
@@ -133,7 +133,7 @@ class Thread(wiring.Component):
             if not operand.element:
                 return data
             lane = getattr(self, f"lane{n}_{k}") if operand.col else None
-            return pick(data, lane, store.width, store.lanes)
+            return store.code(data, lane)
 
         for n, k in ports.exports:
             m.d.comb += getattr(self, f"export{n}_{k}").eq(source(n, k))

@@ -15,86 +15,72 @@ _FAR = 16
 
 
 class TupleSource(Protocol):
-    """A memory port with its Striders, as `models.strider.cycles.PortModel`."""
+    """A memory port with its Striders, as `models.strider.cycles.PortModel`. What is written here is that of a source of which no more than
+    `take` is known."""
 
     @property
     def page(self) -> int:
         """The page being delivered, counted over epochs."""
+        return 0
 
     @property
     def alike(self) -> int:
         """Pages from this one to the epoch's end that cost the same."""
+        return 0
 
     @property
     def shift_invariant(self) -> bool:
         """Whether what comes does not depend on when: only then is there a `leap`."""
+        return True
 
     def ask_ahead(self, stop: int) -> None:
         """Ask for what is asked for ahead before cycle `stop`."""
+        return None
 
     def take(self, ready: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int, bool]:
         """Take so many groups at most, of so many tuples (fewer only at the epoch's end), each's first transfer from cycle `ready` on.
 
         Return the cycle of each one's last transfer, the last one's tuples, and whether its last transfer is the epoch's end.
         """
+        raise NotImplementedError
 
     def foresee(self, size: int) -> tuple[list[int], list[int]]:
         """The first and last transfers of the next groups of so many tuples, for a consumer that is always ready, as far as they are at hand."""
+        return [], []
 
     def skip(self, tuples: int) -> None:
         """Take so many tuples as they were foreseen."""
+        return None
 
     def steady(self) -> int:
         """Cycles from page to page, if it is known that the next ones come alike while the consumer is always ready; else 0."""
+        return 0
 
     def foresee_pages(self, pages: int) -> tuple[list[int], list[int]]:
         """As `foresee`, so many pages on, if the source is steady. The way there is a `leap`."""
+        return [], []
 
     def state(self, base: int) -> tuple[int, ...]:
         """What the future depends on, times relative to `base`."""
+        return ()
 
     def delay(self, cycles: int) -> None:
         """Go on as if everything so far had happened so much later."""
+        return None
 
     def leap(self, pages: int, cycles: int) -> None:
         """Go on as if so many pages more had been delivered, everything so much later."""
+        return None
 
 
-class EmptySource:
+class EmptySource(TupleSource):
     """A port without pages: nothing but end tokens."""
-
-    page = alike = 0
-    shift_invariant = True
 
     def __init__(self, origin: int):
         self.origin = origin
 
-    def ask_ahead(self, stop: int) -> None:
-        pass
-
     def take(self, ready: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int, bool]:
         return [max(ready[0], self.origin)], 0, True
-
-    def foresee(self, size: int) -> tuple[list[int], list[int]]:
-        return [], []
-
-    def skip(self, tuples: int) -> None:
-        pass
-
-    def steady(self) -> int:
-        return 0
-
-    def foresee_pages(self, pages: int) -> tuple[list[int], list[int]]:
-        return [], []
-
-    def state(self, base: int) -> tuple[int, ...]:
-        return ()
-
-    def delay(self, cycles: int) -> None:
-        pass
-
-    def leap(self, pages: int, cycles: int) -> None:
-        pass
 
 
 class Loader:

@@ -128,10 +128,8 @@ def _next(
     return waiting[0]
 
 
-class Reordered:
+class Reordered(TupleSource):
     """Tuples of a source behind the choice, a tuple a group; which ones they are, `in_turn` says."""
-
-    alike = 0
 
     def __init__(self, plan: AnalyticsPlan, source: TupleSource) -> None:
         self.source, self.window, self.batch = source, plan.reorder, plan.merge_count
@@ -176,18 +174,6 @@ class Reordered:
         self.came.popleft()
         return over
 
-    def foresee(self, size: int) -> tuple[list[int], list[int]]:
-        return [], []
-
-    def skip(self, tuples: int) -> None:
-        raise NotImplementedError
-
-    def steady(self) -> int:
-        return 0
-
-    def foresee_pages(self, pages: int) -> tuple[list[int], list[int]]:
-        return [], []
-
     def state(self, base: int) -> tuple[int, ...]:
         times = [t - base for t in (*self.gone, *(t for t, _ in self.came))]
         return (self.left, *(end for _, end in self.came), *times, *self.source.state(base))
@@ -196,9 +182,6 @@ class Reordered:
         self.gone = deque([t + cycles for t in self.gone], self.window)
         self.came = deque([(t + cycles, end) for t, end in self.came])
         self.source.delay(cycles)
-
-    def leap(self, pages: int, cycles: int) -> None:
-        raise NotImplementedError
 
 
 def cost(plan: AnalyticsPlan) -> Cost:
