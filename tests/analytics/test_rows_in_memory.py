@@ -482,6 +482,28 @@ def test_where_models_lie_without_a_count(tmp_path: Path) -> None:
         quicker(found, found.plan, Given(rows=10), tried)
 
 
+def test_where_models_lie_on_a_full_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fills the part has a slower clock, and the same cycles take longer."""
+    text = "kernel k(a: index[n], x: input, E: model[n, 4])\n  E[a] += x * E[a]\n  batch 4\n"
+    (tmp_path / "k.psk").write_text(text)
+    chip, memory = (
+        ps.compile(
+            tmp_path / "k.psk",
+            "u55c",
+            dims={"n": 1500},
+            format="fixed:8,8",
+            choices=ps.Choices(place={"E": place}),
+        ).compiled
+        for place in ("chip", "memory")
+    )
+    found = [quicker(chip, chip.plan, Given(rows=10_000), lambda: (memory, memory.plan))]
+    full = max(chip.resources.shares(chip.target).values())
+    told = lambda share, part: 4.0 if share == full else 1.0
+    monkeypatch.setattr("penstock.engines.analytics.measure.slower", told)
+    found.append(quicker(chip, chip.plan, Given(rows=10_000), lambda: (memory, memory.plan)))
+    assert found == [chip, memory]
+
+
 def test_lanes(tmp_path: Path) -> None:
     """Plans are compared by what rows in memory take, not by the operations alone, which two lanes keep up with here."""
     (tmp_path / "k.psk").write_text(LRMF + "  batch 64\n")

@@ -18,6 +18,7 @@ from penstock.models.analytics.job import drawn, model_cycles, rows_in_memory
 from penstock.models.analytics.reorder import in_turn
 from penstock.models.analytics.waits import waits
 from penstock.models.errors import RunError
+from penstock.models.feasible import slower
 from penstock.models.heap.schema import Schema
 from penstock.models.memory import FixedLatency, Memory
 from penstock.models.memory.bursts import Reader
@@ -148,7 +149,7 @@ def quicker(
     given: Given,
     in_memory: Callable[[], tuple[Made, AnalyticsPlan]],
 ) -> Made:
-    """Return the design of a plan whose models lie on the chip, or the one that `in_memory` makes where that takes fewer cycles.
+    """Return the design of a plan whose models lie on the chip, or the one that `in_memory` makes where that takes less time.
 
     On the chip all of a model is loaded before a run and written behind it, in memory only the rows that are asked for; so it is tried where this
     may be more than a cycle for each tuple of the run. Where nothing says how many tuples that has, they may be many.
@@ -194,8 +195,8 @@ def _first(given: Given, rows: int, count: int) -> Given:
     return replace(given, data=replace(table, pages=table.pages[:pages]))
 
 
-def _cycles(design: Design, plan: AnalyticsPlan, given: Given, epochs: int) -> int:
-    """Return the cycles of so many epochs. Raises RunError for rows that would end the run.
+def _cycles(design: Design, plan: AnalyticsPlan, given: Given, epochs: int) -> float:
+    """Return the cycles of so many epochs, as long as those of a part that is less full. Raises RunError for rows that would end the run.
 
     The model has a port of their own for rows in memory. Where a board has one for all, either waits while the other passes: about as long as what
     is less takes.
@@ -207,9 +208,11 @@ def _cycles(design: Design, plan: AnalyticsPlan, given: Given, epochs: int) -> i
     if found.error is not None:
         raise RunError(found.error)
     assert found.total is not None
+    full = max(design.resources.shares(design.target).values())
+    longer = slower(min(1.0, full), design.target)
     if plan.row_unit is None or design.target.ports > 1:
-        return found.total
+        return found.total * longer
     moved = found.counters["rows_fetched"] + found.counters["rows_written"]
     rows = moved * max(size for size, _ in plan.row_unit.sizes)
     pages = epochs * (workload.pages or 0) * plan.page_size
-    return found.total + ceil(min(pages, rows) / design.memory.rate(plan.bus_bytes))
+    return longer * (found.total + ceil(min(pages, rows) / design.memory.rate(plan.bus_bytes)))
