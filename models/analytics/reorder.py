@@ -142,6 +142,10 @@ class Reordered(TupleSource):
         return self.source.page
 
     @property
+    def alike(self) -> int:
+        return self.source.alike
+
+    @property
     def shift_invariant(self) -> bool:
         return self.source.shift_invariant
 
@@ -179,9 +183,16 @@ class Reordered(TupleSource):
         return (self.left, *(end for _, end in self.came), *times, *self.source.state(base))
 
     def delay(self, cycles: int) -> None:
+        self._later(cycles)
+        self.source.delay(cycles)
+
+    def leap(self, pages: int, cycles: int) -> None:
+        self._later(cycles)
+        self.source.leap(pages, cycles)
+
+    def _later(self, cycles: int) -> None:
         self.gone = deque([t + cycles for t in self.gone], self.window)
         self.came = deque([(t + cycles, end) for t, end in self.came])
-        self.source.delay(cycles)
 
 
 def cost(plan: AnalyticsPlan) -> Cost:
