@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import penstock as ps
 from penstock.engines.base import Given
 from penstock.models.analytics import job
-from penstock.models.analytics.reorder import in_turn
+from penstock.models.analytics.reorder import Reordered, in_turn
 from penstock.models.analytics.resources import parts
 from penstock.targets import target_named
 from testbench.kernels.by_index import LRMF, ratings
@@ -124,3 +125,25 @@ def test_what_stays_in_order(text: str, options: dict[str, object], tmp_path: Pa
     more = {"format": "float32", "dims": {"n": 3} | ({} if "c:" in text else {"m": 3, "k": 3})}
     plan = ps.compile(tmp_path / "k.psk", TWO, table, **(more | options)).compiled.plan
     assert plan.reorder == 0 and plan.units
+
+
+def test_runs_that_repeat_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages alike are leapt over, where batches wait alike, in as many cycles as when each tuple is followed."""
+    (tmp_path / "k.psk").write_text(f"{LRMF}  batch 7\n")
+    dims = {"m": 60, "n": 50, "k": 4}
+    made = ps.compile(tmp_path / "k.psk", "u55c", dims=dims, format="float32").compiled
+    assert made.plan.reorder
+    followed, found = Counter[bool](), {}
+    choose = Reordered._choose
+
+    def counted(source: Reordered, earliest: int) -> bool:
+        followed[leaps] += 1
+        return choose(source, earliest)
+
+    monkeypatch.setattr(Reordered, "_choose", counted)
+    for leaps in (True, False):
+        if not leaps:
+            monkeypatch.setattr(Reordered, "alike", 0)
+        given = Given(rows=300_000, options={"epochs": 1})
+        found[leaps] = made.workload(given).model(made.memory).total
+    assert found[True] == found[False] and followed[True] < followed[False] / 4
