@@ -5,6 +5,7 @@
     python benchmarks/rows.py zipf [--lookups N]     # a minute: hits and bytes of the hardware's lines, without a profile and with one
     python benchmarks/rows.py options [--bags N]     # minutes: bytes and cycles with --hot and --dedupe
     python benchmarks/rows.py overlap [--rows N]     # seconds: what reads beside the changes of the batch before would gain
+    python benchmarks/rows.py turns [--rows N]       # seconds: cycles a change where the next tuple is chosen from several
     python benchmarks/rows.py planner [--seeds N]    # an hour: the planner beside forced lanes and places, on drawn kernels
     python benchmarks/rows.py area                   # minutes: estimates of the row unit and its ports beside synthesis
 
@@ -314,6 +315,36 @@ def rest(count: int) -> str:
     return markdown([*head, "farthest from the full run"], rows)
 
 
+def turns(count: int) -> str:
+    """Return cycles a change of batches of 256: the first of so many tuples goes on whose rows no change of the last `GAP` cycles has."""
+    rng, found, windows = np.random.default_rng(1), [], (1, 2, 3, 4, 8, 16)
+    for m, n in ((6_040, 3_952), (19_880, 19_880), (28_002, 45_064)):
+        pairs = list(zip(_zipf(rng, m, count).tolist(), _zipf(rng, n, count).tolist(), strict=True))
+        batches = [pairs[k : k + 256] for k in range(0, count, 256)]
+        taken = [sum(_turns(b, w) for b in batches) / count for w in windows]
+        found.append([f"{m:,} × {n:,}", *(f"{t:.2f}" for t in taken)])
+    return markdown(["rows", *map(str, windows)], found)
+
+
+def _turns(pairs: list[tuple[int, int]], window: int) -> int:
+    """Return the cycles of a batch's changes."""
+    waiting, cycle = list(pairs), 0
+    free = [dict[int, int](), dict[int, int]()]  # from when on a row is, of each model
+    while waiting:
+        passed = [set[int](), set[int]()]
+        for n, rows in enumerate(waiting[:window]):
+            sides = list(zip(rows, free, passed, strict=True))
+            if all(f.get(row, 0) <= cycle and row not in p for row, f, p in sides):
+                for row, f, _ in sides:
+                    f[row] = cycle + GAP
+                del waiting[n]
+                break
+            for row, _, p in sides:
+                p.add(row)
+        cycle += 1
+    return cycle
+
+
 class _Ports(Component):
     """What gives a row unit its memory ports (`hdl.analytics.engine`)."""
 
@@ -382,7 +413,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
         "what",
-        choices=["clocks", "hits", "zipf", "options", "overlap", "planner", "rest", "area"],
+        choices=[
+            "clocks",
+            "hits",
+            "zipf",
+            "options",
+            "overlap",
+            "turns",
+            "planner",
+            "rest",
+            "area",
+        ],
     )
     parser.add_argument("--rows", type=int, default=40_000)
     parser.add_argument("--lookups", type=int, default=2_500_000)
@@ -391,7 +432,7 @@ def main() -> None:
     given = parser.parse_args()
     run = {"clocks": (clocks, given.rows), "hits": (hits, given.lookups)}
     run |= {"zipf": (zipf, given.lookups), "options": (options, given.bags)}
-    run |= {"area": (area, AREAS)}
+    run |= {"area": (area, AREAS), "turns": (turns, given.rows - given.rows % 256)}
     run |= {"overlap": (overlap, given.rows - given.rows % 256)}
     run |= {"rest": (rest, given.rows), "planner": (planner, range(given.seeds))}
     of, count = run[given.what]

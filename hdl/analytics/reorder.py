@@ -9,7 +9,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import AnalyticsPlan
-from ...models.analytics.reorder import codes, places, reach
+from ...models.analytics.reorder import codes, places, reach, row_bits
 from ..index import index
 from ..rows.gate import tuple_layout
 
@@ -31,7 +31,7 @@ class Reorder(wiring.Component):
     def __init__(self, plan: AnalyticsPlan):
         self.window, self.batch, self.reach = plan.reorder, plan.merge_count, reach(plan)
         self.codes, self.places = codes(plan), places(plan)
-        self.bits = max(1, max(index.counts - 1 for index in plan.indices).bit_length())
+        self.bits = row_bits(plan)
         kept = {f"code{at}": plan.format.width for at in self.codes}
         self.kept = data.StructLayout({**kept, "end": 1})
         beats = stream.Signature(tuple_layout(plan.lanes, plan.format.width))

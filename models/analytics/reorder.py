@@ -21,7 +21,7 @@ from .config import AnalyticsPlan
 from .loader import TupleSource
 from .waits import gap, in_unit
 
-__all__ = ["Reordered", "codes", "cost", "in_turn", "places", "reach", "window"]
+__all__ = ["Reordered", "codes", "cost", "in_turn", "places", "reach", "row_bits", "window"]
 
 #: tuples from which the next one is chosen; with 8, `lrmf` gains 1 % more
 WINDOW = 4
@@ -69,6 +69,11 @@ def codes(plan: AnalyticsPlan) -> list[int]:
     return sorted(
         f.position + r * f.stride + c for f in fields for r in range(f.rows) for c in range(f.cols)
     )
+
+
+def row_bits(plan: AnalyticsPlan) -> int:
+    """Return the bits of the number of a row."""
+    return max(1, max(index.counts - 1 for index in plan.indices).bit_length())
 
 
 def reach(plan: AnalyticsPlan) -> int:
@@ -198,8 +203,7 @@ class Reordered(TupleSource):
 def cost(plan: AnalyticsPlan) -> Cost:
     """Return about what the hardware takes, as synthesised alone for an ECP5: four shapes are within 6 %."""
     kept, most = 1 + plan.format.width * len(codes(plan)), reach(plan)
-    bits = max(1, max(index.counts - 1 for index in plan.indices).bit_length())
     groups = places(plan)
-    rows, pairs = (bits * sum(len(g) ** n for g in groups) for n in (1, 2))
+    rows, pairs = (row_bits(plan) * sum(len(g) ** n for g in groups) for n in (1, 2))
     luts = 150 + 1.6 * plan.reorder * kept + 0.67 * pairs * (plan.reorder + most)
     return Cost(round(luts), 40 + plan.reorder * kept + most * rows)

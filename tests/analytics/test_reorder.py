@@ -113,7 +113,10 @@ def test_hardware(text: str, place: str, memory: str, backend: str, tmp_path: Pa
             {"format": "fixed:8,8"},
         ),  # which sum leaves the format first is told
         (LRMF + "  batch 8\n", {"choices": ps.Choices(lanes=2)}),  # a tuple takes two beats
-        ("kernel k(c: index[n, 2], x: input, E: model[n])\n  E[c] += x\n  batch 8\n", {}),
+        (
+            "kernel k(c: index[n, 2], x: input, E: model[n])\n  E[c] += x\n  batch 8\n",
+            {"choices": ps.Choices(lanes=4)},
+        ),
     ],
     ids=["batch", "overflow", "beats", "arrays"],
 )
