@@ -14,7 +14,7 @@ from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Given
 from penstock.errors import bad_value, no_option, not_both, not_one_of
-from penstock.feasible import feasible
+from penstock.feasible import check_bus, feasible
 from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Format
@@ -23,7 +23,7 @@ from penstock.options import taken
 from penstock.output import as_json
 from penstock.run import BACKENDS, Run
 from penstock.saved import MANIFEST, folder_error, read_folder
-from penstock.targets import linked, target_named
+from penstock.targets import linked, target_named, with_bus
 
 __all__ = [
     "BACKENDS",
@@ -95,6 +95,7 @@ def compile(
     bindings: Mapping[str, str | Sequence[str]] | None = None,
     memory: str | Memory | None = None,
     link: str | None = None,
+    bus: int | None = None,
     **options: Any,
 ) -> Design:
     """As `penstock.design.compile`; return the design as its engine sees it."""
@@ -116,7 +117,9 @@ def compile(
     if unknown := next((name for name in options if name not in known), None):
         typed = "bind" if bind and unknown == "bindings" else unknown
         binds = {"bind"} if "bindings" in known else set()
-        takes = known - {"bindings"} | binds | {"target", "table", "format", "memory", "link"}
+        takes = (
+            known - {"bindings"} | binds | {"target", "table", "format", "memory", "link", "bus"}
+        )
         raise no_option(f"the {kernel.title} {kernel.name}", typed, takes)
     options = taken(engine.options.get("compile", ()), options)
     if "dims" in options:
@@ -125,9 +128,11 @@ def compile(
         raise bad_value(
             "link", f"it is a text such as 'udp' or 'gbps=8,latency=10us', not {link!r:.60}"
         )
-    part = linked(target_named(engine.default_target if target is None else target), link)
+    part = target_named(engine.default_target if target is None else target)
+    part = with_bus(linked(part, link), bus)
     given = Given(None, table, format=format, memory=memory, options=options)
     data = None if table is None else engine.open(table, engine.reads(kernel, given))
     design = feasible(engine, kernel, part, replace(given, data=data))
+    check_bus(design, bus)
     warned = tuple(dict.fromkeys(engine.warnings(kernel)))
     return replace(design, source=kernel.source or "", warned=warned)

@@ -16,6 +16,7 @@ from penstock.errors import Conflict
 from .options import Count, Once, Option, Request
 
 __all__ = [
+    "BUS",
     "DATA",
     "KERNEL",
     "OUTPUT",
@@ -100,6 +101,12 @@ def PLAN() -> list[click.Parameter]:
             "[default: the target's]",
         ),
     ]
+
+
+@grouped("Target and numbers")
+def BUS() -> list[click.Parameter]:
+    text = "Bytes that a memory port is wide: 4, 8, 16, 32 or 64.  [default: the target's]"
+    return [Once(("--bus",), type=int, metavar="N", help=text)]
 
 
 @grouped("Output")

@@ -193,6 +193,7 @@ def compile(
     bindings: Mapping[str, str | Sequence[str]] | None = None,
     memory: str | Memory | None = None,
     link: str | None = None,
+    bus: int | None = None,
     **options: Any,
 ) -> Design:
     """Compile a kernel (or the file that holds it) for a target and a table; or several, where their engine runs them in one design.
@@ -203,7 +204,8 @@ def compile(
     pages that are packed here suit the target; `format`:
     the engine's default unless given; `bind`: for some parameters the name of their column, or the names of their columns in
     order (`bindings`: its earlier name); `memory`: timing such as "latency=20,bytes=8"; `link`: in
-    place of the target's own, as --link takes it ("udp", "gbps=2,latency=3us"); `options`: the
+    place of the target's own, as --link takes it ("udp", "gbps=2,latency=3us"); `bus`: bytes that a memory
+    port is wide, in place of the target's; `options`: the
     engine's own, such as `metas`, `init`, `epochs` and `choices` of kernels that learn from a table.
 
     Raises KernelError for whatever is wrong with kernel or options, SourceError for the table,
@@ -220,6 +222,7 @@ def compile(
         bindings=bindings,
         memory=memory,
         link=link,
+        bus=bus,
         **options,
     )
     for found in made.warned:

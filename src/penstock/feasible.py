@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.boards.catalogue import targets
 from penstock.boards.clocks import REACH, chosen_clock
-from penstock.dsl.core.diagnostics import Diagnostic, KernelError, error
+from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, error
 from penstock.models.feasible import derated, fullest
 from penstock.models.resources import AIM, FILL
 from penstock.models.target import ASSUMED, Clock, Target
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
     from penstock.engines.base import Design, Engine, Given
 
-__all__ = ["feasible"]
+__all__ = ["check_bus", "feasible"]
 
 #: times that a slower clock may ask for another plan
 _PLANS = 3
@@ -58,6 +58,18 @@ def feasible(
     if slower.clock.evidence == ASSUMED and slower is not part:
         kernel.warnings = [*kernel.warnings, _nearly_full(kernel, design, part)]
     return design
+
+
+def check_bus(design: Design, bus: int | None) -> None:
+    """Raise KernelError (E622) where `--bus` asks for a width that none of a design's memory ports has."""
+    if bus is None or design.refused is not None:
+        return
+    widths = sorted({port.data_bytes for port in design.bus_ports})
+    if bus not in widths:
+        there = " and ".join(map(str, widths))
+        what = f"{design.name} has no memory port of {bus} bytes on {design.target.name}: its ports have {there}"
+        hint = f"write --bus {' or '.join(map(str, widths))}, or leave it out"
+        raise error("E622", what, Span.whole("--bus"), hint=hint)
 
 
 def _clock(design: Design, part: Target) -> Clock:

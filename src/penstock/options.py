@@ -289,6 +289,7 @@ class Request:
     format: str | None = None
     memory: str | None = None
     link: str | None = None
+    bus: int | None = None
     json: str | None = None
     report: str | None = None
     verbose: int = 0
@@ -305,6 +306,6 @@ class Request:
 
     def plans(self, options: Sequence[Option]) -> bool:
         """Return whether anything was said about a plan; `options`: of the engine."""
-        shared = (self.target, self.format, self.memory, self.link)
+        shared = (self.target, self.format, self.memory, self.link, self.bus)
         own = (self.own.get(option.name) for option in options if option.plans)
         return any(value is not None for value in (*shared, *own))

@@ -19,7 +19,18 @@ from penstock.models.plugins import absent
 from penstock.models.target import Link as LinkRecord
 from penstock.models.target import Target
 
-__all__ = ["from_json", "link_named", "link_of", "linked", "target_named", "timing_of"]
+__all__ = [
+    "from_json",
+    "link_named",
+    "link_of",
+    "linked",
+    "target_named",
+    "timing_of",
+    "with_bus",
+]
+
+#: bytes that a memory port may have, as a target's description does
+BUSES = (4, 8, 16, 32, 64)
 
 
 def target_named(name: str | Path | Target) -> Target:
@@ -136,6 +147,19 @@ def linked(target: Target, text: str | None) -> Target:
     joined = link.kind in ("uart", target.link.kind)
     joined = joined or (link.kind == "udp" and board is not None and bool(board.rgmii))
     return replace(target, link=record, board=board if joined else None)
+
+
+def with_bus(target: Target, bus: int | None) -> Target:
+    """Return a target with memory ports of `bus` bytes, in a system of somebody else's: no board. Ports that carried a
+    whole word a cycle go on to. Raises KernelError (E622)."""
+    if bus is None:
+        return target
+    if bus not in BUSES or isinstance(bus, bool):
+        what = f"a memory port is {', '.join(map(str, BUSES[:-1]))} or {BUSES[-1]} bytes wide, not {bus!r}"
+        raise error("E622", what, Span.whole("--bus"), hint=f"as in --bus {target.bus_bytes}")
+    whole = target.bytes_per_cycle >= target.bus_bytes
+    rate = bus if whole else min(bus, target.bytes_per_cycle)
+    return replace(target, bus_bytes=bus, bytes_per_cycle=rate, board=None)
 
 
 def _into(link: Link, target: Target) -> Link:

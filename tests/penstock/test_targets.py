@@ -403,3 +403,50 @@ def test_one_name_with_two_records(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     pairs = [(compiled(one), compiled(replace(one, **change))) for change in more]
     assert [a.digest == b.digest for a, b in pairs] == [False, False, True]
     assert [a.verilog == b.verilog for a, b in pairs] == [False, False, True]
+
+
+#: a kernel of each engine, the widths that its ports can have, and one that they cannot with what is there instead
+BUSES = [
+    ("linear.py", {"dims": {"d": 3}}, (4, 64), 0, ""),
+    ("ridge.py", {"dims": {"d": 3}}, (4, 64), 0, ""),
+    ("mamba2.py", {"dims": {"n": 32, "p": 32}}, (8,), 16, "8"),
+    ("mamba2.py", {"dims": {"n": 32, "p": 32}, "dram": "on-chip"}, (8, 32), 64, "32"),
+    pytest.param("contacts.py", {}, (64,), 4, "32", marks=pytest.mark.long),
+]
+
+
+@pytest.mark.parametrize(("file", "options", "widths", "wrong", "there"), BUSES)
+def test_buses_of_another_width(
+    file: str,
+    options: dict[str, Any],
+    widths: tuple[int, ...],
+    wrong: int,
+    there: str,
+) -> None:
+    for bus in widths:
+        design = ps.compile(EXAMPLES / file, bus=bus, **options)
+        assert bus in {port.data_bytes for port in design.compiled.bus_ports}
+        assert design.target.board is None
+    if wrong:
+        with pytest.raises(KernelError, match="has no memory port of") as caught:
+            ps.compile(EXAMPLES / file, bus=wrong, **options)
+        found = caught.value.diagnostic
+        assert found.code == "E622" and found.message.endswith(f"its ports have {there}")
+        assert found.hint == f"write --bus {there}, or leave it out"
+        ps.compile(EXAMPLES / file, bus=int(there), **options)
+
+
+def test_a_bus_that_there_is_not() -> None:
+    for bus in (0, 2, 3, 12, 128, -8, True, "8"):
+        with pytest.raises(KernelError) as caught:
+            ps.compile(EXAMPLES / "linear.py", dims={"d": 3}, bus=bus)  # type: ignore[arg-type]
+        found = caught.value.diagnostic
+        assert (found.code, found.hint) == ("E622", "as in --bus 8")
+        said = f"a memory port is 4, 8, 16, 32 or 64 bytes wide, not {bus!r}"
+        assert found.message == said
+
+
+def test_a_saved_design_keeps_its_bus(tmp_path: Path) -> None:
+    told(f"compile {EXAMPLES / 'linear.py'} --dim d=3 --bus 32 --out {tmp_path / 'wide'}")
+    design = ps.load(tmp_path / "wide")
+    assert [port.data_bytes for port in design.compiled.bus_ports] == [32]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, Command, parameters
+from penstock.commandline import BUS, DATA, KERNEL, OUTPUT, PLAN, Command, parameters
 from penstock.report.rows import Column, Grid, Part
 from penstock.state import State
 
@@ -54,7 +54,7 @@ COMMANDS = (
     Command(
         "check",
         callback=_check,
-        params=parameters("check", KERNEL, DATA, PLAN, OUTPUT),
+        params=parameters("check", KERNEL, DATA, PLAN, BUS, OUTPUT),
         help=_check.__doc__,
     ),
 )

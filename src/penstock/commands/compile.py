@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, Command, parameters
+from penstock.commandline import BUS, DATA, KERNEL, OUTPUT, PLAN, Command, parameters
 from penstock.options import Once
 from penstock.state import State
 
@@ -51,7 +51,7 @@ COMMANDS = (
     Command(
         "compile",
         callback=_compile,
-        params=parameters("compile", KERNEL, DATA, PLAN, OUTPUT, _out),
+        params=parameters("compile", KERNEL, DATA, PLAN, BUS, OUTPUT, _out),
         help=_compile.__doc__,
     ),
 )

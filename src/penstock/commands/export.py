@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, Command, grouped, parameters
+from penstock.commandline import BUS, DATA, KERNEL, OUTPUT, PLAN, Command, grouped, parameters
 from penstock.options import Once
 from penstock.state import State
 
@@ -72,7 +72,7 @@ COMMANDS = (
     Command(
         "export",
         callback=_export,
-        params=parameters(_AS, KERNEL, DATA, PLAN, OUTPUT, _own),
+        params=parameters(_AS, KERNEL, DATA, PLAN, BUS, OUTPUT, _own),
         help=_export.__doc__,
     ),
 )

@@ -10,8 +10,8 @@ from penstock.dsl.core.diagnostics import render
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Engine, Given
 from penstock.errors import Conflict
-from penstock.feasible import feasible
-from penstock.targets import target_named
+from penstock.feasible import check_bus, feasible
+from penstock.targets import target_named, with_bus
 
 if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
@@ -79,9 +79,11 @@ class Job:
         if part is None:
             asked = self.state.asked.target
             part = self.engine.default_target if asked is None else asked
-        target = target_named(part)
+        bus = self.state.asked.bus
+        target = with_bus(target_named(part), bus)
         with self.state.steps.step("planning"):
             design = feasible(self.engine, self.kernel, target, self.given)
+        check_bus(design, bus)
         self.state.record.design = design
         return design
 

@@ -6,7 +6,17 @@ from typing import Any
 
 import click
 
-from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, Command, grouped, parameters
+from penstock.commandline import (
+    BUS,
+    DATA,
+    KERNEL,
+    OUTPUT,
+    PLAN,
+    REPORT,
+    Command,
+    grouped,
+    parameters,
+)
 from penstock.commands.costs import COSTS, check_costs, costs
 from penstock.options import Count, Once
 from penstock.state import State
@@ -67,7 +77,7 @@ COMMANDS = (
     Command(
         "model",
         callback=_model,
-        params=parameters("model", KERNEL, DATA, PLAN, COSTS, OUTPUT, REPORT, _own),
+        params=parameters("model", KERNEL, DATA, PLAN, BUS, COSTS, OUTPUT, REPORT, _own),
         help=_model.__doc__,
     ),
 )

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, Command, grouped, parameters
+from penstock.commandline import (
+    BUS,
+    DATA,
+    KERNEL,
+    OUTPUT,
+    PLAN,
+    REPORT,
+    Command,
+    grouped,
+    parameters,
+)
 from penstock.commands.costs import COSTS, check_costs, costs
 from penstock.errors import Conflict
 from penstock.options import Once
@@ -235,7 +245,7 @@ COMMANDS = (
     Command(
         "simulate",
         callback=_simulate,
-        params=parameters("simulate", KERNEL, DATA, PLAN, COSTS, OUTPUT, REPORT, _own),
+        params=parameters("simulate", KERNEL, DATA, PLAN, BUS, COSTS, OUTPUT, REPORT, _own),
         help=_simulate.__doc__,
     ),
 )
