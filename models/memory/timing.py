@@ -7,8 +7,8 @@ The rules of `FixedLatency`, which `sim/native/harness.cpp` follows to the lette
 * Read: a burst accepted on AR in cycle t offers its first beat (RVALID) in cycle t + latency at the earliest (latency >= 1).
 * Beats leave in the order of their bursts. A beat is offered no earlier than `interval` cycles after its predecessor *was
   accepted*, across bursts as well: offered(k) = max(AR + latency, accepted(k - 1) + interval); it stays until accepted.
-* Write: WREADY is low for `interval - 1` cycles after each accepted beat, else high. A burst's response (BVALID) is offered
-  `latency` cycles after the later of its AW and its last W beat, and not before the cycle after its predecessor was accepted.
+* Write: WREADY is low for `interval - 1` cycles after each accepted beat, else high, whether the beat's AW was accepted or not. A burst's
+  response (BVALID) is offered `latency` cycles after the later of its AW and its last W beat, and not before the cycle after its predecessor was accepted.
 * `interval` = ceil(bus bytes / bytes per cycle). Reads and writes do not share it: both directions run at full rate.
 """
 

@@ -164,10 +164,21 @@ class AxiMemory:
                 ctx.set(bus.rresp, 2 if word is None else 0)
                 ctx.set(bus.rlast, queue[0][2] == 1)
 
+    def _place(self, burst: list[Any], word: bytes, strobe: int, last: int) -> bool:
+        """Write the next word of a burst (address, beats left, response, record); return whether it is the last."""
+        _add(burst[3], word)
+        if not self.store(burst[0], word, strobe):
+            burst[2] = 2
+        burst[0] += len(word)
+        burst[1] -= 1
+        assert last == (burst[1] == 0), "WLAST does not mark the burst's last beat"
+        return not burst[1]
+
     async def writes(self, ctx: Any) -> None:
         """The write channels, as a testbench."""
         bus, width = self.bus, self.bus.signature.data_bytes
         addresses: deque[list[Any]] = deque()
+        words: deque[tuple[bytes, int, int]] = deque()  # that wait for their burst's address
         responses: deque[list[int]] = deque()
         free = 0
         answer = 0
@@ -184,17 +195,13 @@ class AxiMemory:
             if seen["wvalid"] and seen["wready"]:
                 self.w.append(cycle)
                 free = cycle + self._interval
-                burst, word = addresses[0], seen["wdata"].to_bytes(width, "little")
-                _add(burst[3], word)
-                if not self.store(burst[0], word, seen["wstrb"]):
-                    burst[2] = 2
-                burst[0] += width
-                burst[1] -= 1
-                assert seen["wlast"] == (burst[1] == 0), "WLAST does not mark the burst's last beat"
-                if seen["wlast"]:
-                    at, beats = burst[3][2:4]
-                    responses.append([self._answer(cycle, at, beats), burst[2]])
-                    addresses.popleft()
+                words.append(
+                    (seen["wdata"].to_bytes(width, "little"), seen["wstrb"], seen["wlast"])
+                )
+            while words and addresses:
+                if self._place(addresses[0], *words.popleft()):
+                    _, _, response, (_, _, at, beats, _) = addresses.popleft()
+                    responses.append([self._answer(cycle, at, beats), response])
             if seen["bvalid"] and seen["bready"]:
                 self.b.append(cycle)
                 answer = cycle + 1

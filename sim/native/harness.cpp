@@ -35,7 +35,7 @@ constexpr uint8_t OKAY = 0, SLVERR = 2;
 
 struct Window { uint64_t base, size; uint8_t* bytes; bool writable; uint32_t space; };
 struct Note { uint32_t port; uint32_t kind; uint64_t cycle, address; };            // see `Violation` and `OUTSIDE` in session.py
-enum Kind : uint32_t { OUTSIDE_READ, OUTSIDE_WRITE, NOT_INCR, NOT_FULL_WORD, UNALIGNED, CROSSES_4K, WLAST_WRONG, W_BEFORE_AW, UNSTABLE };
+enum Kind : uint32_t { OUTSIDE_READ, OUTSIDE_WRITE, NOT_INCR, NOT_FULL_WORD, UNALIGNED, CROSSES_4K, WLAST_WRONG, UNSTABLE };
 constexpr size_t MAX_NOTES = 64;
 // A burst as it went over a port, in the order of `Transfer` in session.py; `digest` is FNV-1a over its bytes.
 struct Record { uint64_t cycle, address, digest; uint32_t write, beats; };
@@ -136,6 +136,7 @@ template <class T> uint8_t* raw(T& value) { return reinterpret_cast<uint8_t*>(&v
 struct ReadBurst { uint64_t at; const uint8_t* bytes; uint32_t left, record; Feed* feed; };
 struct WriteBurst { uint64_t aw, address; uint8_t* bytes; uint32_t left, record, beats; };
 struct Answer { uint64_t at; uint8_t response; };
+template <unsigned BYTES> struct Word { uint8_t data[BYTES], strobe[(BYTES + 7) / 8]; bool last; };
 
 template <class Pins> class Port {
     static constexpr unsigned BYTES = Pins::bytes;
@@ -149,6 +150,7 @@ template <class Pins> class Port {
     bool rvalid_ = false, arready_ = true, ar_moves_ = false, r_moves_ = false;
     // writes
     Ring<WriteBurst> writes_;
+    Ring<Word<BYTES>> early_;                    // words whose burst's address was not taken yet
     Ring<Answer> answers_;
     uint64_t write_free_ = 0, answer_free_ = 0;
     bool awready_ = true, wready_ = true, bvalid_ = false, aw_moves_ = false, w_moves_ = false, b_moves_ = false;
@@ -197,7 +199,7 @@ public:
 
     void reset(Top& top) {
         ready_.clear();
-        reads_.clear(); writes_.clear(); answers_.clear();
+        reads_.clear(); writes_.clear(); early_.clear(); answers_.clear();
         read_free_ = write_free_ = answer_free_ = 0;
         rvalid_ = bvalid_ = ar_holds_ = aw_holds_ = false;
         ar_moves_ = r_moves_ = aw_moves_ = w_moves_ = b_moves_ = false;
@@ -248,6 +250,11 @@ public:
                     writes_.push({shared_->cycle, address, bytes, length, begin_record(true, address, length), length});
                     ++statistics.write_bursts;
                     statistics.max_writes_open = std::max<uint64_t>(statistics.max_writes_open, writes_.size() + answers_.size());
+                    while (!early_.empty() && !writes_.empty()) {
+                        const Word<BYTES>& word = early_.front();
+                        store(word.data, word.strobe, word.last);
+                        early_.pop();
+                    }
                 }
             } else if (aw_holds_) {
                 shared_->note(index_, UNSTABLE, aw_held_);
@@ -255,8 +262,13 @@ public:
             }
             w_moves_ = wready_ && Pins::wvalid(top);
             if (w_moves_) {
-                if (writes_.empty()) shared_->note(index_, W_BEFORE_AW, 0);
-                else store(top);
+                if (writes_.empty()) {
+                    Word<BYTES> word;
+                    std::memcpy(word.data, raw(Pins::wdata(top)), sizeof word.data);
+                    std::memcpy(word.strobe, raw(Pins::wstrb(top)), sizeof word.strobe);
+                    word.last = Pins::wlast(top);
+                    early_.push(word);
+                } else store(raw(Pins::wdata(top)), raw(Pins::wstrb(top)), Pins::wlast(top));
             }
             b_moves_ = bvalid_ && Pins::bready(top);
         }
@@ -321,11 +333,9 @@ public:
     }
 
 private:
-    void store(Top& top) {
+    void store(const uint8_t* data, const uint8_t* strobe, bool wlast) {
         WriteBurst& burst = writes_.front();
         if (burst.bytes) {
-            const uint8_t* data = raw(Pins::wdata(top));
-            const uint8_t* strobe = raw(Pins::wstrb(top));
             bool all = true;
             for (unsigned k = 0; k < BYTES / 8; ++k) all = all && strobe[k] == 0xFF;
             if (BYTES >= 8 && all) std::memcpy(burst.bytes, data, BYTES);
@@ -335,9 +345,9 @@ private:
             burst.bytes += BYTES;
         }
         statistics.bytes_written += BYTES;
-        add_to_record(burst.record, raw(Pins::wdata(top)));
+        add_to_record(burst.record, data);
         --burst.left;
-        if (bool(Pins::wlast(top)) != !burst.left) shared_->note(index_, WLAST_WRONG, burst.address);
+        if (wlast != !burst.left) shared_->note(index_, WLAST_WRONG, burst.address);
         if (!burst.left) {
             const uint64_t last = std::max(burst.aw, shared_->cycle);
             const uint64_t at = dram ? shared_->began + dram->write(int64_t(last - shared_->began), burst.address, burst.beats, BYTES)

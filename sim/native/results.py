@@ -30,8 +30,7 @@ class Violation(IntEnum):
     UNALIGNED = 4
     CROSSES_4K = 5
     WLAST_WRONG = 6
-    W_BEFORE_AW = 7
-    UNSTABLE = 8  #: an address that was offered was withdrawn or changed before it was taken
+    UNSTABLE = 7  #: an address that was offered was withdrawn or changed before it was taken
 
 
 @dataclass(frozen=True)

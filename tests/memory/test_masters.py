@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from amaranth.hdl import Module, Signal
 
-from penstock.hdl.memory import BurstReader, BurstWriter
+from penstock.hdl.memory import AXI4, BurstReader, BurstWriter
 from penstock.models.memory import FixedLatency, Reader, Writer, split
 from penstock.sim.memory.axi import AxiMemory
 from testbench.pysim import simulate
@@ -172,3 +173,35 @@ def test_writer(seed):
     assert accepted == cycles
     assert idle_at == [idle]
     assert np.array_equal(content, expect)
+
+
+def test_words_before_their_address():
+    """Legal: memory takes them at once and writes them where the address says that comes later."""
+    bus = AXI4(data_bytes=8).create()
+    content = np.zeros(4096, np.uint8)
+    memory = AxiMemory(bus, content, FixedLatency(5, 8))
+    words = np.random.default_rng(1).integers(0, 1 << 63, 5).tolist()
+
+    async def manager(ctx):
+        ctx.set(bus.bready, 1)
+        ctx.set(bus.wstrb, 255)
+        for k, word in enumerate(words):
+            for name, value in (("wdata", word), ("wlast", k in (2, 4)), ("wvalid", 1)):
+                ctx.set(getattr(bus, name), value)
+            await ctx.tick()
+        ctx.set(bus.wvalid, 0)
+        for address, beats in ((64, 3), (512, 2)):
+            for name, value in (("addr", address), ("len", beats - 1), ("size", 3), ("burst", 1)):
+                ctx.set(getattr(bus, f"aw{name}"), value)
+            ctx.set(bus.awvalid, 1)
+            await ctx.tick()
+        ctx.set(bus.awvalid, 0)
+        await ctx.tick().repeat(12)
+
+    module = Module()
+    module.d.sync += Signal().eq(0)
+    simulate(module, manager, background=(memory.writes,))
+    expected = np.zeros(512, np.uint64)
+    expected[[8, 9, 10, 64, 65]] = words
+    assert np.array_equal(content.view(np.uint64), expected)
+    assert (memory.w, memory.aw, memory.b) == ([0, 1, 2, 3, 4], [5, 6], [10, 11])

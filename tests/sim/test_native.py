@@ -28,6 +28,7 @@ from penstock.sim.native import (
     toolchain,
     wave_format,
 )
+from testbench.late_addresses import late_addresses
 from testbench.toy import CopyEngine, copy_cycles, copy_map
 
 SOURCE, TARGET = 0x10_0000, 0x1_0000_0000
@@ -141,6 +142,29 @@ def test_injected_faults(one):
             assert report.error is None
             assert report.cycles == copy_cycles(memory, bus_bytes=8, ports=1, stride=0, **values)
             assert np.array_equal(target, expected(source, len(target), 8, 8, 8000))
+
+
+def test_words_before_their_address(one, tmp_path):
+    """Legal: they are taken at once, and written once their address is known."""
+    engine = CopyEngine(bus_bytes=8, ports=2)
+    shell = Shell(engine, engine.register_map)
+    ports = toolchain.design_ports(shell)
+    path = toolchain.build_library(late_addresses(to_verilog(shell)), ports)
+    for stall in (0, 40):
+        made, source, target = session(
+            Library(path, ports, engine.register_map), FixedLatency(5, 8)
+        )
+        with made:
+            made.set_memory(FixedLatency(5, 8), stall_percent=stall, seed=3)
+            made.record(1)
+            values = {"source": SOURCE + 40, "target": TARGET + 4000, "words": 333, "stride": 4096}
+            assert made.run(values).error is None
+            assert made.notes() == []
+            expect = expected(source, len(target), 40, 4000, 2664)
+            expect |= expected(source, len(target), 40 + 4096, 4000 + 4096, 2664)
+            assert np.array_equal(target, expect)
+            writes = [record for record in made.records(1) if record.channel == "write"]
+            assert sum(record.beats for record in writes) == 333
 
 
 def test_hang_is_reported(one):

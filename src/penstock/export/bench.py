@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Bench", "BenchPort", "bench_of"]
 
 _PUT, _COMPARE, _SET = 1, 2, 3
-_CHECK, _WAIT = 4, 5
+_CHECK, _WAIT, _CYCLES = 4, 5, 6
 
 
 @dataclass(frozen=True)
@@ -156,5 +156,5 @@ def _run(registers: RegisterMap, run: Started) -> Iterable[_Step]:
     yield from _words(registers, _CHECK, "status", status)
     for name, value in zip(("code", "block", "line", "item"), found, strict=True):
         yield from _words(registers, _CHECK, f"error_{name}", value)
-    yield from _words(registers, _CHECK, "cycles", cycles)
+    yield from _words(registers, _CYCLES, "cycles", cycles)
     yield from _words(registers, _SET, "interrupt", Interrupt.PENDING)

@@ -17,13 +17,13 @@ def ran(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def icarus(folder: Path, ip: str) -> subprocess.CompletedProcess[str]:
-    """Return what the bench of an export says in Icarus."""
+def icarus(folder: Path, ip: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Return what the bench of an export says in Icarus, with these options for it."""
     made = ran(
         "iverilog", "-g2012", "-o", f"{ip}.vvp", "-f", "filelist.f", f"tb/{ip}_tb.v", folder=folder
     )
     assert not made.returncode, made.stderr
-    return ran("vvp", "-n", f"{ip}.vvp", folder=folder)
+    return ran("vvp", "-n", f"{ip}.vvp", *options, folder=folder)
 
 
 def lint(folder: Path, top: str, *files: str) -> str:
