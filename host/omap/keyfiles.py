@@ -6,11 +6,13 @@ imitate the device, whoever reads `writer.json` can write. `map.json` has no sec
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +31,7 @@ __all__ = [
     "read_map",
     "read_role",
     "renew_keys",
+    "settle_keys",
     "write_keys",
 ]
 
@@ -36,6 +39,8 @@ __all__ = [
 #: them the map's digest
 FILES = ("device.json", "map.json", "writer.json", "keeper.json")
 _DIGITS = 64
+#: in a folder: all files stand whole beside those whose places they take (`_beside`)
+_WHOLE = ".renewal"
 
 
 class KeyFileError(Error):
@@ -54,14 +59,16 @@ class MapKey(NamedTuple):
 
 def write_keys(folder: str | Path, config: OmapConfig) -> list[Path]:
     """Write the `FILES` of a new device into a folder that is made, readable by their owner alone; return
-    their paths. All of them are written, or none. Raises OSError, FileExistsError where one is there."""
+    their paths. All of them are written, or none. Raises OSError, FileExistsError where one is there, KeyFileError."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    texts = _texts(folder, config, secrets.token_bytes(32), secrets.token_bytes(SALT_BYTES), 0)
-    for path in texts:
-        if path.exists():
-            raise FileExistsError(17, "there are keys already", str(path))
-    _published(texts)
+    with _alone(folder):
+        _settle(folder)
+        texts = _texts(folder, config, secrets.token_bytes(32), secrets.token_bytes(SALT_BYTES), 0)
+        for path in texts:
+            if path.exists():
+                raise FileExistsError(17, "there are keys already", str(path))
+        _publish(texts)
     return list(texts)
 
 
@@ -69,16 +76,59 @@ def renew_keys(folder: str | Path, config: OmapConfig) -> list[Path]:
     """Replace the `FILES` of a device by those of its next generation; return their paths. The root stays, so that
     the device opens what it sealed before; who has an older `map.json` or role's key has no session any more.
 
-    Each file is replaced whole. Where that ends between two of them, they do not fit each other, and can be
-    renewed once more. Raises OSError, KeyFileError.
+    All of them are replaced, or none: what ends in their midst is carried on by `settle_keys`, and readers
+    see the new ones meanwhile. Raises OSError, KeyFileError.
     """
     folder = Path(folder)
-    root, known = read_device(folder / "device.json", config), read_map(folder / "map.json")
-    generation = read_generation(folder / "device.json") + 1
-    salt = known.salt or secrets.token_bytes(SALT_BYTES)
-    texts = _texts(folder, config, root, salt, generation)
-    _published(texts, renew=True)
+    with _alone(folder):
+        _settle(folder)
+        root, known = read_device(folder / "device.json", config), read_map(folder / "map.json")
+        generation = read_generation(folder / "device.json") + 1
+        salt = known.salt or secrets.token_bytes(SALT_BYTES)
+        texts = _texts(folder, config, root, salt, generation)
+        _publish(texts)
     return list(texts)
+
+
+def settle_keys(folder: str | Path) -> None:
+    """Carry on what a killed process left in a folder of keys: files that were all on disk take their
+    places, others go. Nothing is done while another process writes there, or where this one may not."""
+    with suppress(OSError, KeyFileError), _alone(Path(folder)):
+        _settle(Path(folder))
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a folder of keys against others that write there. Raises KeyFileError, OSError."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise KeyFileError(
+            f"{folder}: another process writes keys there", "wait until it has ended"
+        ) from None
+    finally:
+        os.close(handle)
+
+
+def _settle(folder: Path) -> None:
+    """As `settle_keys`, of who holds the folder. Raises OSError."""
+    if (folder / _WHOLE).exists():
+        for name in FILES:
+            with suppress(FileNotFoundError):
+                os.replace(_beside(folder / name), folder / name)
+        _sync_folder(folder)
+        (folder / _WHOLE).unlink()
+        _sync_folder(folder)  # before others are written beside the files
+    for name in FILES:
+        for path in folder.glob(f".{name}.*new"):
+            path.unlink()
+
+
+def _beside(path: Path) -> Path:
+    """Return where a file is written before it takes its place."""
+    return path.with_name(f".{path.name}.new")
 
 
 def _texts(
@@ -105,34 +155,30 @@ def _texts(
     }
 
 
-def _published(texts: dict[Path, str], renew: bool = False) -> None:
-    """Write files so that all are there, whole and on disk, or none. `renew`: others are there, each of which is
-    replaced by a whole one."""
-    new = {path: path.with_name(f".{path.name}.{os.getpid()}.new") for path in texts}
-    done: list[Path] = []
+def _publish(texts: dict[Path, str]) -> None:
+    """Write files so that all are there, whole and on disk, or none: in the place of others, if there are some.
+    Raises OSError for none, KeyFileError for all, of which some do not have their places yet."""
+    folder = next(iter(texts)).parent
     try:
         for path, text in texts.items():
-            handle = os.open(new[path], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            handle = os.open(_beside(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(handle, "w") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-        for path in texts:
-            if renew:
-                os.replace(new[path], path)
-            else:
-                os.link(new[path], path)  # fails where another one is there
-                done.append(path)
-        _sync_folder(next(iter(texts)).parent)
+        _sync_folder(folder)
+        os.close(os.open(folder / _WHOLE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except BaseException:
-        for path in done:
-            with suppress(OSError):
-                path.unlink()
+        with suppress(OSError):
+            _settle(folder)
         raise
-    finally:
-        for path in new.values():
-            with suppress(OSError):
-                path.unlink()
+    try:
+        _settle(folder)
+    except OSError as problem:
+        raise KeyFileError(
+            f"{folder}: {problem.strerror}; the new keys are there, and take their places later",
+            "penstock serve, or this command once more, sees to it",
+        ) from None
 
 
 def _sync_folder(folder: Path) -> None:
@@ -143,10 +189,18 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def _text(path: Path) -> str:
+    """Return what a file has, or is going to have (`settle_keys`). Raises OSError, ValueError."""
+    with suppress(FileNotFoundError):
+        if (path.parent / _WHOLE).exists():
+            return _beside(path).read_text(encoding="utf-8")
+    return path.read_text(encoding="utf-8")
+
+
 def _loaded(path: str | Path) -> dict[str, Any]:
     """Return what a file of keys says."""
     try:
-        found: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+        found: Any = json.loads(_text(Path(path)))
     except OSError as problem:
         raise KeyFileError(f"{path} cannot be read: {problem.strerror}") from None
     except (ValueError, RecursionError):

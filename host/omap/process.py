@@ -32,7 +32,7 @@ from ...models.omap.errors import MapError, MapStopped, error_of
 from ...models.omap.kept_device import Carried
 from ...sim.machine import Closing
 from .devices import GoldenDevice, KeptCarrier, Powers
-from .keyfiles import read_device, read_generation
+from .keyfiles import read_device, read_generation, settle_keys
 from .restore import Damaged
 
 __all__ = ["DeviceLost", "DeviceProcess", "run_device"]
@@ -219,6 +219,7 @@ def run_device(keys: str | Path, powers: Powers) -> int:
     """Be the device of a `DeviceProcess`, with the root of a file; return the process's status."""
     requests, responses = sys.stdin.buffer, sys.stdout.buffer
     config = OmapConfig.from_json(json.loads(requests.readline()))
+    settle_keys(Path(keys).parent)
     try:
         carrier = powers(config, read_device(keys, config), read_generation(keys))
     except (Error, ValueError) as problem:  # of the file, or of what the device is built with

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import secrets
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
+from time import time
 from typing import Any, NamedTuple
 
 from ...models.errors import Error
@@ -19,6 +22,9 @@ UNKNOWN = (
     "it is another branch, or was started more than 255 times since; a map that is known to be right needs a "
     "new receipt"
 )
+
+#: seconds after which nobody is about to write into an empty file
+_FRESH = 60.0
 
 
 class ReceiptError(Error):
@@ -40,6 +46,7 @@ class Receipt(NamedTuple):
 
 def read_receipt(path: str | Path, digest: bytes) -> Receipt | None:
     """Return what a file has, None where there is none yet. Raises ReceiptError."""
+    _sweep(Path(path))
     try:
         found: Any = json.loads(Path(path).read_bytes())
         told = found["incarnation"], found["map"]
@@ -60,6 +67,17 @@ def read_receipt(path: str | Path, digest: bytes) -> Receipt | None:
     return Receipt(bytes.fromhex(texts[0]), serial)
 
 
+def _sweep(path: Path) -> None:
+    """Remove what clients that were killed left beside their receipt. One that is writing holds its file, or
+    is about to: then that is empty, and fresh."""
+    for left in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 16}.new"):
+        with suppress(OSError), left.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            about = os.fstat(file.fileno())
+            if about.st_size or time() - about.st_mtime > _FRESH:
+                left.unlink()
+
+
 def write_receipt(path: str | Path, receipt: Receipt, digest: bytes) -> None:
     """Replace a file, whole or not at all. Raises ReceiptError."""
     told = {"incarnation": receipt.incarnation.hex(), "serial": receipt.serial, "map": digest.hex()}
@@ -67,6 +85,7 @@ def write_receipt(path: str | Path, receipt: Receipt, digest: bytes) -> None:
     new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
         with new.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
             file.write(json.dumps(told))
             file.flush()
             os.fsync(file.fileno())

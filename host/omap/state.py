@@ -14,6 +14,7 @@ head then, and at most the first record of its power-up, from which the next sna
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -79,12 +80,7 @@ class MapState(Closing):
         self._first = b""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._check_folder()
-        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
-            raise StateError(f"{self.folder} is in use by another server") from None
+        self._locks = self._locked()
         #: an older generation wrote some of the files, once the log has begun
         self.renewed = False
         self.log: Growing | None = None
@@ -98,6 +94,30 @@ class MapState(Closing):
         except BaseException:
             self.close()
             raise
+
+    def _locked(self) -> list[int]:
+        """Lock the folder itself, whose lock no file that is removed takes along, and `lock` in it, for a disk
+        that several machines share. Raises StateError, OSError."""
+        locks: list[int] = []
+        try:
+            for path, how in (
+                (self.folder, os.O_RDONLY),
+                (self.folder / "lock", os.O_RDWR | os.O_CREAT),
+            ):
+                locks.append(os.open(path, how, 0o600))
+                fcntl.flock(locks[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            for handle in locks:
+                os.close(handle)
+            if isinstance(problem, BlockingIOError):
+                raise StateError(f"{self.folder} is in use by another server") from None
+            raise
+        return locks
+
+    def _check_place(self) -> None:
+        """Raise OSError where the folder was moved: another one may have its name, and another server."""
+        if not os.path.samestat(os.fstat(self._locks[0]), os.stat(self.folder)):
+            raise OSError(errno.ESTALE, "it was moved", str(self.folder))
 
     # what is there
 
@@ -251,7 +271,8 @@ class MapState(Closing):
         return self.log
 
     def _allocate(self) -> None:
-        """Have the file of the next log."""
+        """Have the file of the next log. Raises OSError."""
+        self._check_place()
         if self._spare is None:
             self._spare = Growing(self._disk, self.folder / "spare")
             try:
@@ -314,6 +335,7 @@ class MapState(Closing):
     def keep(self, made: Carried) -> None:
         """Put what the device gave on disk. Raises OSError: then what is on disk is not all that the device
         did."""
+        self._check_place()
         if self.logs and made.log:
             self._log.append(made.log)
             self._log.sync()
@@ -417,7 +439,7 @@ class MapState(Closing):
                 file.close()
         self.log = self._spare = self._snapshot = None
         self._lost = 0
-        if self._lock >= 0:
-            os.close(self._marks)
-            os.close(self._lock)
-            self._lock = -1
+        if self._locks:
+            for handle in (self._marks, *self._locks):
+                os.close(handle)
+            self._locks = []

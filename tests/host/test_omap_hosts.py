@@ -4,16 +4,18 @@ and what does not belong together is said before any operation."""
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import socket
+import sys
 import threading
 from contextlib import contextmanager, suppress
 from unittest import mock
 
 import pytest
 
-from penstock.host.omap import MessageChanged
+from penstock.host.omap import MessageChanged, keyfiles
 from penstock.host.omap.client import ConnectionLost, connect
 from penstock.host.omap.devices import GoldenDevice
 from penstock.host.omap.frames import HELLO, TOKEN, Hello, Messages, Welcome, greeting
@@ -21,14 +23,18 @@ from penstock.host.omap.keyfiles import (
     FILES,
     KeyFileError,
     read_device,
+    read_generation,
     read_map,
     read_role,
+    renew_keys,
+    settle_keys,
     write_keys,
 )
-from penstock.host.omap.receipts import ReceiptError, read_receipt
+from penstock.host.omap.receipts import Receipt, ReceiptError, read_receipt, write_receipt
 from penstock.models.omap import sessions
 from penstock.models.omap.boundary import Header
-from penstock.models.omap.vault import Role
+from penstock.models.omap.sessions import digest_of_map
+from penstock.models.omap.vault import KeySchedule, Role
 from testbench.omap import config
 
 _SHAPE = config()
@@ -201,9 +207,9 @@ def test_files_of_keys(keys, tmp_path):
             read_map(keys[1])
 
 
-@pytest.mark.parametrize("name, nth", [(n, k) for n in ("fsync", "link") for k in range(5)])
+@pytest.mark.parametrize("name, nth", [("fsync", k) for k in range(5)] + [("link", 0)])
 def test_files_are_written_whole_or_not_at_all(tmp_path, name, nth):
-    """A full disk, wherever it is met; `fsync` is called for the folder at last."""
+    """A full disk, wherever it is met before all files are on disk; no call is `link`."""
     true, count = getattr(os, name), [0]
 
     def failing(*given):
@@ -213,14 +219,96 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, name, nth):
         return true(*given)
 
     with mock.patch.object(os, name, failing):
-        if (name, nth) == ("link", 4):
+        if name == "link":
             write_keys(tmp_path, _SHAPE)
         else:
             with pytest.raises(OSError, match="No space left"):
                 write_keys(tmp_path, _SHAPE)
     assert [path.name for path in sorted(tmp_path.iterdir())] == (
-        sorted(FILES) if (name, nth) == ("link", 4) else []
+        sorted(FILES) if name == "link" else []
     )
+
+
+def _killed(nth, work, *given):
+    """Do work in a process that is killed before its call of this number that opens, syncs, renames or removes a file;
+    return whether it was."""
+    pid = os.fork()
+    if pid:
+        return os.waitpid(pid, 0)[1] != 0
+    left, true = [nth], os.fsync
+
+    def hook(event, *_):
+        if event in ("open", "os.rename", "os.remove", "os.link", "sync"):
+            left[0] -= 1
+            if left[0] < 0:
+                os._exit(9)
+
+    os.fsync = lambda handle: (hook("sync"), true(handle))
+    sys.addaudithook(hook)
+    try:
+        work(*given)
+    finally:
+        os._exit(0)
+
+
+def _told(folder):
+    """Return the generation of a folder of keys, whose files are one device's, and of one generation."""
+    root, generation = read_device(folder / FILES[0], _SHAPE), read_generation(folder / FILES[0])
+    known = read_map(folder / FILES[1])
+    keys = KeySchedule(root, bytes(32), digest_of_map(_SHAPE), generation)
+    assert known.public == keys.public and len(known.before) == generation
+    for name in FILES[2:]:
+        role, key = read_role(folder / name, known)
+        assert key == keys.role_key(role)
+    return generation
+
+
+@pytest.mark.parametrize("renewed", [False, True])
+def test_keys_of_a_killed_command_fit_each_other(renewed, tmp_path):
+    """Whatever stands there, and once more when a device was started there, which leaves nothing else behind."""
+    work, seen = (renew_keys if renewed else write_keys), set()
+    for nth in range(100):
+        folder = tmp_path / str(nth)
+        folder.mkdir()
+        (folder / "receipt").write_text("of somebody else")
+        if renewed:
+            write_keys(folder, _SHAPE)
+        (folder / ".map.json.4711.new").write_text("{")  # as an older version left it
+        killed = _killed(nth, work, folder, _SHAPE)
+        for settle in (lambda: None, lambda: settle_keys(folder)):  # noqa: B023
+            settle()
+            with suppress(KeyFileError if not renewed else ()):
+                seen.add(_told(folder))
+        names = {path.name for path in folder.iterdir()} - {"receipt"}
+        assert names in ([set(FILES)] if renewed else [set(), set(FILES)])
+        seen.add(len(names))
+        work(folder, _SHAPE) if renewed or not names else None
+        assert _told(folder) >= renewed
+        if not killed:
+            break
+    assert not killed and nth > 15
+    assert seen == ({0, 1, 4} if renewed else {0, 4})
+
+
+def test_a_renewal_beside_another_one(tmp_path):
+    write_keys(tmp_path, _SHAPE)
+    with keyfiles._alone(tmp_path):
+        for work in (renew_keys, write_keys):
+            with pytest.raises(KeyFileError, match=r"another process writes keys there$"):
+                work(tmp_path, _SHAPE)
+        settle_keys(tmp_path)
+    assert _told(tmp_path) == 0
+
+
+def test_a_renewal_whose_files_cannot_take_their_places(tmp_path):
+    write_keys(tmp_path, _SHAPE)
+    true, full = os.replace, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with mock.patch.object(os, "replace", mock.Mock(side_effect=[true, full])):
+        with pytest.raises(KeyFileError, match="the new keys are there, and take their places"):
+            renew_keys(tmp_path, _SHAPE)
+    assert _told(tmp_path) == 1
+    settle_keys(tmp_path)
+    assert _told(tmp_path) == 1 and len(list(tmp_path.iterdir())) == 4
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "[" * 100_000, "9" * 5000])
@@ -228,3 +316,20 @@ def test_receipts_that_are_none(text, tmp_path):
     (tmp_path / "receipt").write_text(text)
     with pytest.raises(ReceiptError, match=r"is no receipt, or is damaged$"):
         read_receipt(tmp_path / "receipt", bytes(32))
+
+
+def test_what_a_killed_client_left_is_swept(tmp_path):
+    """At the next look at its receipt. What a client that runs is writing stays, and so do files of others."""
+    path, digest = tmp_path / "[receipt]", bytes(32)
+    write_receipt(path, Receipt(bytes(16), 7), digest)
+    left, old, fresh, held = (tmp_path / f".[receipt].{k:016x}.new" for k in range(4))
+    others = [tmp_path / ".[receipt].mine.new", tmp_path / f".r.{0:016x}.new"]
+    for each in (left, held, *others):
+        each.write_text("{")
+    old.touch()
+    os.utime(old, (0, 0))
+    fresh.touch()
+    with held.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert read_receipt(path, digest).serial == 7
+    assert sorted(tmp_path.iterdir()) == sorted([path, fresh, held, *others])

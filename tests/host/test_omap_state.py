@@ -506,6 +506,59 @@ def test_whose_folder_it_is(tmp_path):
         Served(tmp_path)
 
 
+_PUT = [Request(Operation.PUT, 1, b"12345678")]
+
+
+@pytest.mark.parametrize("durable", ["log", "snapshot"])
+def test_a_lock_that_is_removed_lets_nobody_in(durable, tmp_path):
+    folder = tmp_path / "state"
+    served = Served(folder, durable=durable)
+    for change in (Path.unlink, Path.touch):
+        change(folder / "lock")
+        with pytest.raises(StateError, match=r"is in use by another server$"):
+            Served(folder)
+    served.run(_PUT)
+    served.close()
+    served = Served(folder)
+    assert served.items() == {1: b"12345678"}
+    served.close()
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_folder_that_is_moved_has_one_server(copied, tmp_path):
+    """Its place may be taken by a copy: of two servers one goes on, and each folder can be started again."""
+    folder, away = tmp_path / "state", tmp_path / "away"
+    served = Served(folder)
+    served.run(_PUT)
+    folder.rename(away)
+    with pytest.raises(StateError, match=r"is in use by another server$"):
+        Served(away)
+    if copied:
+        shutil.copytree(away, folder)
+    other = Served(folder)
+    other.run([Request(Operation.PUT, 2, b"abcdefgh")])
+    names = sorted(path.name for path in folder.iterdir())
+    with pytest.raises(MapStopped) as stopped:
+        served.run([Request(Operation.PUT, 3, b"ijklmnop")])
+    assert "it was moved" in str(stopped.value.__cause__)
+    served.close()
+    assert sorted(path.name for path in folder.iterdir()) == names
+    there = {1: b"12345678"} if copied else {}
+    assert other.items() == {**there, 2: b"abcdefgh"}
+    other.close()
+    for place, items in (away, {1: b"12345678"}), (folder, {**there, 2: b"abcdefgh"}):
+        again = Served(place)
+        assert again.items() == items
+        again.close()
+
+
+def test_a_folder_that_was_moved_back_is_its_servers_own(tmp_path):
+    served = Served(tmp_path / "state")
+    (tmp_path / "state").rename(tmp_path / "away").rename(tmp_path / "state")
+    served.run(_PUT)
+    served.close()
+
+
 @pytest.mark.parametrize("names", [("device.json", "map.json"), ("notes.txt",)])
 def test_a_folder_of_something_else_is_left_as_it_is(names, tmp_path):
     for name in names:

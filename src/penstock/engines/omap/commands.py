@@ -59,7 +59,8 @@ def _keys(state: State, **values: Any) -> None:
     try:
         paths = (renew_keys if given["renew"] else write_keys)(out, _design(state, "keys").plan)
     except KeyFileError as problem:
-        raise refused(str(problem), "name the folder of the keys that are to be renewed") from None
+        hint = problem.hint or "name the folder of the keys that are to be renewed"
+        raise refused(str(problem), hint) from None
     except OSError as problem:
         place = problem.filename or out
         there = isinstance(problem, FileExistsError)
