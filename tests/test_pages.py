@@ -23,6 +23,7 @@ PAGES = [
     for name in (
         "tutorial/first_kernel.md",
         "howto/compare_designs.md",
+        "howto/export.md",
         "howto/fusesoc.md",
         "howto/tables.md",
     )
@@ -82,7 +83,7 @@ def _served(page: Path, server: str) -> str:
 
 
 #: a simulation of the core is compiled, and run in Icarus
-LONG = ("fusesoc",)
+LONG = ("export", "fusesoc")
 
 
 @pytest.mark.parametrize(

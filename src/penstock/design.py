@@ -149,7 +149,8 @@ class Design:
         """Write it as a core named `ip` for other projects into `folder`; return it.
 
         Parameters: `targets`: flows beside `plain`: "fusesoc", "litex", "vivado"; `data`: what the vectors of the bench are
-        made of, as `run` takes it (random without); `options`: the engine's own.
+        made of, as `run` takes it (random without); `options`: `html`, for a page of the registers as well; `axi_prot` and `axi_cache`, values of
+        AxPROT and AxCACHE, without which memory ports have none; the engine's own.
 
         Raises KernelError for a bad name (E832), too much data (E833) and without PeakRDL (E834); OptionError; OutputError.
         """

@@ -20,6 +20,7 @@ __all__ = [
     "INPUTS",
     "RING",
     "TABLE",
+    "Bits",
     "Count",
     "IPAddress",
     "Law",
@@ -81,6 +82,18 @@ class Count(click.IntRange):
         most = "" if self.max is None else f" to {self.max:,}"
         message = f"it must be a whole number from {self.min}{most}, not {value!r}"
         raise click.BadParameter(message, ctx, param)
+
+
+class Bits(click.ParamType):
+    """A whole number, which may be written in another base, as 0b0011."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return int(str(value), 0)
+        except ValueError:
+            self.fail(f"it is a number such as 3 or 0b0011, not {value!r}", param, ctx)
 
 
 class Number(click.FloatRange):

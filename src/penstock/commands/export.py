@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from penstock.commandline import BUS, DATA, KERNEL, OUTPUT, PLAN, Command, grouped, parameters
-from penstock.options import Once
+from penstock.options import Bits, Once
 from penstock.state import State
 
 __all__ = ["COMMANDS"]
@@ -26,10 +26,11 @@ def _export(state: State, **values: Any) -> None:
     """
     rest = state.begin("export", values, options=_AS)
     from penstock.commands.job import Job
-    from penstock.export.exporter import checked, exported, recorded
+    from penstock.export.exporter import Extras, checked, exported, recorded
     from penstock.output import write_folder
 
     folder, ip, targets = Path(rest["out"]), rest["ip"], rest["flows"]
+    extras = Extras.of(rest["html"], rest["axi_prot"], rest["axi_cache"])
     checked(folder, ip, targets)
     job = Job.begin(state, _AS).opened()
     design = job.compile()
@@ -37,7 +38,7 @@ def _export(state: State, **values: Any) -> None:
     with state.steps.step("recording a run"):
         bench = recorded(design, job.given)
     with state.steps.step("writing the core"):
-        files = exported(design, ip, targets, bench, Path(job.kernel.file).name)
+        files = exported(design, ip, targets, bench, Path(job.kernel.file).name, extras)
     write_folder(folder, files)
     state.record.folder = str(folder)
     state.record.files = {name: len(data) for name, data in files.items() if "/html/" not in name}
@@ -58,6 +59,21 @@ def _own() -> list[click.Parameter]:
             multiple=True,
             metavar="FLOW",
             help="What it is for besides plain, which is always in: fusesoc, litex, vivado. Repeatable.",
+        ),
+        click.Option(
+            ("--html",), is_flag=True, help="The registers as a page as well: 8 MB with its fonts."
+        ),
+        Once(
+            ("--axi-prot",),
+            type=Bits(),
+            metavar="0b000",
+            help="Memory ports have AxPROT with this value, and AxCACHE.  [default: no such ports]",
+        ),
+        Once(
+            ("--axi-cache",),
+            type=Bits(),
+            metavar="0b0011",
+            help="Memory ports have AxCACHE with this value, and AxPROT.  [default: no such ports]",
         ),
         Once(
             ("--out",),

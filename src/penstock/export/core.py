@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,21 +15,23 @@ from .names import module_names
 if TYPE_CHECKING:
     from penstock.engines.design import Design
 
-__all__ = ["Core", "Port", "core_of"]
+__all__ = ["Core", "Port", "core_of", "with_attributes"]
 
 #: where Python's own modules are: a state machine's signal is made in `contextlib`
 _PYTHON = Path(os.__file__).resolve().parent
+#: bits of AxPROT and AxCACHE (AXI4, table A2-2)
+_ATTRIBUTES = {"prot": 3, "cache": 4}
 _MEMBER = re.compile(r"(aw|w|b|ar|r)[a-z]+")
 
 
 @dataclass(frozen=True)
 class Port:
-    """One port of the wrapper."""
+    """One port of the wrapper. `value`: what it always is; None: the core within has the port."""
 
     name: str
     width: int
     input: bool
-    connected: bool = True
+    value: int | None = None
 
     @property
     def clocking(self) -> bool:
@@ -96,6 +98,16 @@ def core_of(design: Design, ip: str, file: str) -> Core:
     texts = {module.called: module.text for module in modules}
     [name] = [module.called for module in modules if module.name == TOP]
     return Core(name, texts, ports, frozenset(lines.values()))
+
+
+def with_attributes(ports: Iterable[Port], values: Mapping[str, int]) -> Iterator[Port]:
+    """Yield the ports, those of constant attributes behind the address of each of a memory's channels; `values`: by "prot" and "cache"."""
+    for port in ports:
+        yield port
+        if port.channel and port.member == "addr" and not port.input:
+            for name, value in values.items():
+                name_of = f"{port.bus}_axi_{port.channel}{name}"
+                yield Port(name_of, _ATTRIBUTES[name], False, value)
 
 
 def _relative(source: str) -> str | None:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import hooks
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.workload import Given
-from penstock.errors import Conflict, no_option
+from penstock.errors import Conflict, bad_value, no_option
 from penstock.models.memory import FixedLatency, Memory
 from penstock.models.ring import places
 from penstock.output import check_folder, earlier, write_folder
 from penstock.saved import sealed
 
 from .bench import Bench, bench_of
-from .core import Port, core_of
+from .core import Port, core_of, with_attributes
 from .flows import PLAIN, rendered, selected
 from .names import check_ip, class_name
 from .registers import described
-from .regtools import check_peakrdl, register_files
-from .waves import waves_of
+from .regtools import MEMORY_MAPS, check_peakrdl, register_files
+from .waves import hiding, waves_of
 
 if TYPE_CHECKING:
     from penstock.engines.design import Design
@@ -42,14 +42,44 @@ _FILES = {
     "constraints/{ip}.xdc": "sdc",
     "waves/{ip}.gtkw": "gtkwave",
     "waves/{ip}.sucl": "surfer",
+    "tb/test_{ip}.py": "cocotb",
+    "{ip}.vlt": "waivers",
+    "{ip}.xml": "ipxact",
+    "Makefile": "makefile",
     "README.md": "readme",
 }
+#: AxPROT and AxCACHE that most subordinates expect: data, secure and unprivileged; normal memory, not cached, buffered (AXI4, A4)
+_PROT, _CACHE = 0b000, 0b0011
 #: bytes that a bench's memories and vectors may have
 _MOST = 1 << 26
 
 
 class Mismatch(AssertionError):
     """Hardware and models do not agree: a defect of Penstock's, of which no vectors are made."""
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What an export has beside what every one has. `html`: the page of registers; `attributes`: of AXI, by name, that memory ports have."""
+
+    html: bool = False
+    attributes: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, html: bool, prot: int | None, cache: int | None) -> Extras:
+        """Return them as they are asked for; `prot`, `cache`: of AXI. Raises OptionError for values that AXI has not."""
+        if prot is None and cache is None:
+            return cls(html)
+        for name, value, most in (("axi_prot", prot, 7), ("axi_cache", cache, 15)):
+            if value is not None and (type(value) is not int or not 0 <= value <= most):
+                raise bad_value(name, f"it is a number from 0 to {most}, not {value!r}")
+        if cache is not None and cache & 0b1100 and not cache & 0b0010:
+            what = f"AXI4 has no AxCACHE {cache:#06b}: allocation is for memory that may be modified, as 0b{cache | 2:04b}"
+            raise bad_value("axi_cache", what)
+        return cls(
+            html,
+            {"prot": _PROT if prot is None else prot, "cache": _CACHE if cache is None else cache},
+        )
 
 
 def checked(folder: str | Path, ip: str, targets: Sequence[str]) -> None:
@@ -67,25 +97,30 @@ def export(
     ip: str,
     targets: Sequence[str] = (),
     data: Any = None,
+    html: bool = False,
+    axi_prot: int | None = None,
+    axi_cache: int | None = None,
     **options: Any,
 ) -> Path:
     """Write a design as a core named `ip` into `folder`; return it.
 
     Parameters: `targets`: the flows beside `plain`; `data`: what the vectors are made of, as `Design.run` takes it (a
-    seed's otherwise); `options`: the engine's own, as `Design.run` takes them, and `seed`.
+    seed's otherwise); `html`, `axi_prot`, `axi_cache`: `Extras`; `options`: the engine's own, as `Design.run` takes them, and `seed`.
 
     The folder appears whole or not at all; an earlier export in it is replaced. Raises KernelError (E832) for a
     name that cannot be one, OptionError for an unknown flow or option, OutputError for a folder that holds anything
     else.
     """
     targets = (targets,) if isinstance(targets, str) else targets
+    extras = Extras.of(html, axi_prot, axi_cache)
     checked(folder, ip, targets)
     known = {*design.arguments, "seed"}
     if unknown := next((name for name in options if name not in known), None):
         raise no_option(f"an export of {design.name}", unknown, known)
     seed = options.pop("seed", None)
     given = design.opened(Given(data, data, seed=seed, options=options))
-    return write_folder(folder, exported(design, ip, targets, recorded(design, given)))
+    files = exported(design, ip, targets, recorded(design, given), extras=extras)
+    return write_folder(folder, files)
 
 
 def recorded(design: Design, given: Given) -> Bench:
@@ -149,24 +184,32 @@ def _timings(design: Design) -> tuple[Memory, dict[str, FixedLatency]]:
 
 
 def exported(
-    design: Design, ip: str, targets: Sequence[str], bench: Bench, file: str = ""
+    design: Design,
+    ip: str,
+    targets: Sequence[str],
+    bench: Bench,
+    file: str = "",
+    extras: Extras = Extras(),
 ) -> dict[str, bytes]:
     """Return the files of an export, by their path in the folder; `file`: what the kernel's is called."""
     from importlib.metadata import version
 
     core = core_of(design, ip, file or design.name)
+    ports = tuple(with_attributes(core.ports, extras.attributes))
     sources = [f"rtl/{name}.v" for name in (*core.modules, ip)]
     context: dict[str, Any] = {
         "ip": ip,
         "design": design,
         "core": core.name,
-        "ports": core.ports,
+        "ports": ports,
         "bench": bench,
         "sources": sources,
         "vectors": [f"tb/vectors/{name}" for name in bench.files()],
         "class_name": class_name(ip),
         "widths": _widths(core.ports),
         "waves": waves_of(ip, core),
+        "hiding": hiding(core),
+        "axi_attributes": extras.attributes,
         "period_ns": 1000 / design.target.clock_mhz,
         "starts": bench.starts,
         "compared": bench.compared,
@@ -179,9 +222,12 @@ def exported(
     files["filelist.f"] = "".join(f"{name}\n" for name in sources).encode()
     files[f"tb/{ip}_tb.v"] = rendered("bench", context)
     files |= {f"tb/vectors/{name}": data for name, data in bench.files().items()}
+    described_in = rendered("rdl", context)
+    made = register_files(ip, described_in, html=extras.html)
+    context["memory_maps"] = made.pop(MEMORY_MAPS, b"").decode()
     for path, template in _FILES.items():
         files[path.format(ip=ip)] = rendered(template, context)
-    files |= register_files(ip, files[f"regs/{ip}.rdl"])
+    files |= made
     for name, flow in selected(tuple(targets)).items():
         files[flow.path.format(ip=ip)] = flow.render({**context, "flow": name})
     return sealed(_manifest(design, ip, targets, bench), files)

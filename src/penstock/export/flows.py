@@ -20,11 +20,13 @@ __all__ = ["NAMES", "PLAIN", "Flow", "flows", "rendered", "selected"]
 
 #: what is in every export: no flow's file
 PLAIN = "plain"
-_EVERY = frozenset("rtl regs sw tb waves constraints README.md filelist.f manifest.json".split())
+_EVERY = frozenset(
+    "rtl regs sw tb waves constraints README.md Makefile filelist.f manifest.json ip.vlt ip.xml".split()
+)
 #: what templates see
 NAMES = frozenset(
-    """ip design core ports bench sources vectors class_name widths waves period_ns starts compared version core_version
-    registers engine counters errors flow""".split()
+    """ip design core ports bench sources vectors class_name widths waves hiding axi_attributes period_ns starts compared version core_version
+    memory_maps registers engine counters errors flow""".split()
 )
 _TEMPLATES = Path(__file__).with_name("templates")
 

@@ -12,10 +12,12 @@ from pathlib import Path
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.sim.processes import Threads, run
 
-__all__ = ["check_peakrdl", "register_files"]
+__all__ = ["MEMORY_MAPS", "check_peakrdl", "register_files"]
 
 #: exporters, and the C that they write, by the file or folder that they make
 _MADE = {"html": "html", "{ip}_regs.h": "c-header --std gnu99", "{ip}.xml": "ip-xact"}
+#: the name under which IP-XACT's element of that name is returned
+MEMORY_MAPS = "memoryMaps"
 
 #: the time in PeakRDL's page, by which browsers know its parts
 _TIME = re.compile(rb"(?<=BUILD_TS = )\d+|(?<=\?ts=)\d+")
@@ -34,22 +36,26 @@ def check_peakrdl() -> None:
         raise error("E834", "peakrdl is not installed", Span.whole("penstock export"), hint=hint)
 
 
-def register_files(ip: str, description: bytes) -> dict[str, bytes]:
-    """Return page, C header and IP-XACT of a description, in the folder `regs`: the same bytes for the same description. Raises KernelError (E834)."""
+def register_files(ip: str, description: bytes, html: bool = False) -> dict[str, bytes]:
+    """Return C header of a description, and page if `html`, in the folder `regs`, and IP-XACT's `MEMORY_MAPS`: the same bytes for the same
+    description. Raises KernelError (E834)."""
     check_peakrdl()
+    made = {output: kind for output, kind in _MADE.items() if html or kind != "html"}
     with tempfile.TemporaryDirectory(prefix="penstock-") as name:
         folder = Path(name)
         (folder / f"{ip}.rdl").write_bytes(description)
-        with Threads(len(_MADE)) as pool:
-            list(pool.map(lambda made: _run(folder, ip, *made), _MADE.items()))
+        with Threads(len(made)) as pool:
+            list(pool.map(lambda one: _run(folder, ip, *one), made.items()))
         (folder / f"{ip}.rdl").unlink()
         files = {
             f"regs/{path.relative_to(folder).as_posix()}": path.read_bytes()
             for path in sorted(folder.rglob("*"))
             if path.is_file()
         }
+    _, maps, rest = files.pop(f"regs/{ip}.xml").partition(b"<ipxact:memoryMaps>")
+    files[MEMORY_MAPS] = maps + rest.partition(b"</ipxact:component>")[0].rstrip()
     page, known = "regs/html/index.html", b"%d" % zlib.crc32(description)
-    return files | {page: _TIME.sub(known, files[page])}
+    return files | ({page: _TIME.sub(known, files[page])} if html else {})
 
 
 def _run(folder: Path, ip: str, output: str, kind: str) -> None:

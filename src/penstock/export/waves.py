@@ -8,12 +8,16 @@ from dataclasses import dataclass
 
 from .core import Core, Port
 
-__all__ = ["Group", "Signal", "waves_of"]
+__all__ = ["Group", "Signal", "hiding", "waves_of"]
 
 #: registers and wires of the module in the shell that say what a run does
 _DECLARED = re.compile(
     r"^  (?:\(\* (?:.*?, )?src = \"([^\"]+)\" \*\) )?(?:reg|wire) (?:\[(\d+):0\] )?(\w+)(?: = .*)?;$",
     re.MULTILINE,
+)
+#: all signals of a module, its ports among them
+_NAMED = re.compile(
+    r"^  (?:\(\*.*?\*\) )?(?:input |output )?(?:reg|wire) (?:\[\d+:0\] )?(\w+)", re.MULTILINE
 )
 _STATE = ("busy", "running", "done", "failed", "stop", "cycles", "quiet", "run_state")
 
@@ -67,6 +71,17 @@ def _lines(core: Core, inside: str) -> Iterator[Group]:
 
 
 _INSTANCE = re.compile(r"^  (?:\(\*.*\*\) )?(\w+)(?: #\(.*\))? (\w+) \($", re.MULTILINE)
+
+
+def hiding(core: Core) -> list[tuple[str, str]]:
+    """Return modules with those of their signals that are called as an instance of the module is."""
+    instances = {pair for text in core.modules.values() for pair in _INSTANCE.findall(text)}
+    return [
+        (module, name)
+        for module, text in core.modules.items()
+        for name in _NAMED.findall(text)
+        if (module, name) in instances
+    ]
 
 
 def _paths(core: Core, module: str, path: str) -> Iterator[tuple[str, str]]:

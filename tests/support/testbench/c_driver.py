@@ -1,141 +1,55 @@
-"""A program in C++ that carries out an export's recorded run through its C driver, on the Verilated core."""
+"""The C driver of an export, called from Python, carries out the recorded run on the simulated core.
+
+    python c_driver.py KERNEL CORE [OPTION=VALUE …]      options of `compile`, as JSON
+
+By polls, by a callback in place of an interrupt, and out of time. Prints PASS, or ends with what is not so.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from .recorded import CHECK, COMPARE, PUT, SET, WAIT, Recorded, Step
+import numpy as np
 
-__all__ = ["program"]
+from penstock.api import compile
+from penstock.export.exporter import _timings
 
-_PROGRAM = r"""
-#include <cstdio>
-#include <cstring>
-#include <memory>
-#include <vector>
-#include "V@IP.h"
-#include "@IP.h"
+from .recorded import CHECK, COMPARE, CYCLES, PUT, SET, WAIT, Recorded, Step
 
-static V@IP *top;
-static std::vector<uint8_t> memories[@SPACES];
+__all__ = ["play"]
 
-/* Memory behind one port: bursts of whole words, one after the other. */
-struct Reading { uint64_t at = 0; unsigned left = 0; };
-struct Writing { uint64_t at = 0; unsigned left = 0; bool answer = false; };
-@STATES
-
-static void place(uint8_t space, uint64_t end)
-{
-    if (memories[space].size() < end) memories[space].resize(end + 4096);
-}
-
-/* One clock cycle: the memories see what stands at the pins before its edge. */
-static void tick()
-{
-    top->aclk = 0;
-    top->eval();
-@BEFORE
-    top->aclk = 1;
-    top->eval();
-@AFTER
-    top->eval();
-}
-
-static uint32_t read32(void *, uint32_t offset)
-{
-    top->s_axil_araddr = offset;
-    top->s_axil_arvalid = top->s_axil_rready = 1;
-    for (bool taken = false; !taken;) { top->aclk = 0; top->eval(); taken = top->s_axil_arready; tick(); }
-    top->s_axil_arvalid = 0;
-    for (;;) {
-        top->aclk = 0;
-        top->eval();
-        uint32_t value = top->s_axil_rdata;
-        bool valid = top->s_axil_rvalid;
-        tick();
-        if (valid) return value;
-    }
-}
-
-static void write32(void *, uint32_t offset, uint32_t value)
-{
-    top->s_axil_awaddr = offset;
-    top->s_axil_wdata = value;
-    top->s_axil_wstrb = 15;
-    top->s_axil_awvalid = top->s_axil_wvalid = top->s_axil_bready = 1;
-    for (bool answered = false; !answered;) {
-        top->aclk = 0;
-        top->eval();
-        bool address = top->s_axil_awready, data = top->s_axil_wready;
-        answered = top->s_axil_bvalid;
-        tick();
-        if (address) top->s_axil_awvalid = 0;
-        if (data) top->s_axil_wvalid = 0;
-    }
-}
-
-static int load(void *, unsigned memory, uint64_t address, const void *data, size_t size)
-{
-    place(memory, address + size);
-    std::memcpy(&memories[memory][address], data, size);
-    return 0;
-}
-
-static int store(void *, unsigned memory, uint64_t address, void *data, size_t size)
-{
-    place(memory, address + size);
-    std::memcpy(data, &memories[memory][address], size);
-    return 0;
-}
-
-static const struct @IP_io io = {nullptr, read32, write32, load, store};
-@RUNS
-
-int main()
-{
-    const std::unique_ptr<V@IP> owner{top = new V@IP};
-    top->aresetn = 0;
-    for (int k = 0; k < 4; ++k) tick();
-    top->aresetn = 1;
-    tick();
-@CALLS
-    std::puts("PASS @IP: through its driver");
-    return 0;
-}
-"""
-
-_READ_BEFORE = """
-    if (@P_axi_arvalid && @P_axi_arready) { @P_r.at = @P_axi_araddr; @P_r.left = @P_axi_arlen + 1u; }
-    else if (@P_axi_rvalid && @P_axi_rready) { @P_r.at += @W; --@P_r.left; }"""
-_READ_AFTER = """
-    @P_axi_arready = !@P_r.left;
-    @P_axi_rvalid = @P_r.left > 0;
-    @P_axi_rlast = @P_r.left == 1;
-    if (@P_r.left) { place(@S, @P_r.at + @W); std::memcpy(&@P_axi_rdata, &memories[@S][@P_r.at], @W); }"""
-_WRITE_BEFORE = """
-    if (@P_axi_bvalid && @P_axi_bready) @P_w.answer = false;
-    if (@P_axi_wvalid && @P_axi_wready) {
-        place(@S, @P_w.at + @W);
-        for (unsigned k = 0; k < @W; ++k)
-            if (reinterpret_cast<const uint8_t *>(&@P_axi_wstrb)[k / 8] >> k % 8 & 1)
-                memories[@S][@P_w.at + k] = reinterpret_cast<const uint8_t *>(&@P_axi_wdata)[k];
-        @P_w.at += @W;
-        if (!--@P_w.left) @P_w.answer = true;
-    }
-    if (@P_axi_awvalid && @P_axi_awready) { @P_w.at = @P_axi_awaddr; @P_w.left = @P_axi_awlen + 1u; }"""
-_WRITE_AFTER = """
-    @P_axi_awready = !@P_w.left && !@P_w.answer;
-    @P_axi_wready = @P_w.left > 0;
-    @P_axi_bvalid = @P_w.answer;"""
+TIMEOUT = -2
+_FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-shared", "-fPIC"]
+_U32, _U64, _SIZE, _ADDRESS = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
+_READ = ctypes.CFUNCTYPE(_U32, _ADDRESS, _U32)
+_WRITE = ctypes.CFUNCTYPE(None, _ADDRESS, _U32, _U32)
+_MOVE = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS, ctypes.c_uint, _U64, _ADDRESS, _SIZE)
+_SLEEP = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS)
 
 
-def _bytes(name: str, data: bytes) -> str:
-    return f"static const uint8_t {name}[] = {{{', '.join(map(str, data or b'0'))}}};\n"
+class Io(ctypes.Structure):
+    _fields_ = [
+        ("ctx", _ADDRESS), ("read32", _READ), ("write32", _WRITE), ("load", _MOVE), ("store", _MOVE),
+        ("wait", _SLEEP),
+    ]  # fmt: skip
 
 
-def _runs(steps: Iterator[Step]) -> Iterator[tuple[list[Step], list[Step]]]:
+class Place(ctypes.Structure):
+    _fields_ = [("memory", ctypes.c_uint), ("at", _U64), ("data", _ADDRESS), ("size", _SIZE)]
+
+
+class Ended(ctypes.Structure):
+    _fields_ = [("error", _U32 * 3), ("cycles", _U64), ("counters", _U64 * 64)]
+
+
+def _starts(steps: Iterator[Step]) -> Iterator[tuple[list[Step], list[Step]]]:
     """Yield what comes before each wait, and what comes behind it until the next start is prepared."""
     before: list[Step] = []
     after: list[Step] = []
@@ -149,78 +63,151 @@ def _runs(steps: Iterator[Step]) -> Iterator[tuple[list[Step], list[Step]]]:
     yield before, after
 
 
-def _run(ip: str, number: int, core: Recorded, before: list[Step], after: list[Step]) -> str:
-    """Return a function that carries out one start."""
-    engine = {register["name"]: register for register in core.manifest["register_map"]["registers"]}
-    loads = [step for step in before if step.kind == PUT]
-    outputs = [step for step in after if step.kind == COMPARE]
-    code = next(
-        step.value
-        for step in after
-        if step.at == core.registers["error_code"] and step.kind == CHECK
-    )
-    header = (core.folder / f"sw/{ip}.h").read_text()
-    members = re.findall(
-        r"uint\d+_t (\w+);", header[header.index(f"struct {ip}_registers") :].partition("};")[0]
-    )
-    values = {step.at: step.value for step in before if step.kind == SET}
-    lines = [
-        f"static int run{number}()\n{{\n    struct {ip}_run run = {{}};\n    struct {ip}_ended ended;\n"
-    ]
-    texts = ""
-    for kind, found in (("input", loads), ("output", outputs)):
-        rows = []
-        for k, step in enumerate(found):
-            texts += _bytes(f"{kind}{number}_{k}", step.data)
-            place = f"{kind}{number}_{k}"
-            if kind == "output":
-                lines.append(f"    static uint8_t found{k}[{max(1, len(step.data))}];\n")
-                place = f"found{k}"
-            rows.append(f"{{{step.space}, {step.at}u, {place}, {len(step.data)}}}")
-        if rows:
-            lines.append(f"    const struct {ip}_{kind} {kind}s[] = {{{', '.join(rows)}}};\n")
-            lines.append(f"    run.{kind}s = {kind}s;\n    run.{kind}_count = {len(rows)};\n")
-    for member in members:
-        if member in engine:
-            at = core.registers[member]
-            value = values.get(at, 0) | values.get(at + 4, 0) << 32 * (engine[member]["bits"] > 32)
-            lines.append(f"    run.registers.{member} = {value}u;\n")
-    lines.append(
-        f"    run.watchdog = {values[core.registers['watchdog']]};\n    run.patience = 10000000;\n"
-    )
-    lines.append(f"    int code = {ip}_run(&io, &run, &ended);\n")
-    lines.append(
-        f'    if (code != {code}) return std::printf("FAIL {ip}: %d, %s\\n", code, {ip}_error_text(code));\n'
-    )
-    for k, step in enumerate(outputs):
-        lines.append(
-            f"    if (std::memcmp(found{k}, output{number}_{k}, {len(step.data)})) "
-            f'return std::printf("FAIL {ip}: bytes at {step.at:#x}\\n");\n'
+class Driver:
+    """The driver of the core in `folder`, on `machine`. `asleep`: how often its callback was called; `late`: it says that its time is up."""
+
+    def __init__(self, folder: Path, machine: Any) -> None:
+        self.core, self.ip, self.machine = Recorded(folder), folder.name, machine
+        library = folder / "driver.so"
+        command = ["cc", *_FLAGS, "-o", str(library), str(folder / f"sw/{self.ip}.c")]
+        subprocess.run(command, check=True)
+        self.c = ctypes.CDLL(str(library))
+        library.unlink()
+        self.asleep, self.late = 0, False
+        session = machine.session
+        self._io = (
+            _READ(lambda _, at: session.read_word(at)),
+            _WRITE(lambda _, at, value: session.write_word(at, value)),
+            _MOVE(self._load),
+            _MOVE(self._store),
         )
-    return f"{texts}\n{''.join(lines)}    return 0;\n}}\n"
+
+    def _load(self, _: int, memory: int, at: int, data: int, size: int) -> int:
+        content = np.frombuffer(ctypes.string_at(data, size), np.uint8)
+        self.machine.write(at, content, space=memory)
+        return 0
+
+    def _store(self, _: int, memory: int, at: int, data: int, size: int) -> int:
+        ctypes.memmove(data, self.machine.read(at, size, space=memory).tobytes(), size)
+        return 0
+
+    def _sleep(self, _: int) -> int:
+        self.asleep += 1
+        if self.late:
+            return 1
+        self.machine.session.step(1 << 40)  # until the interrupt
+        return 0
+
+    def io(self, *, sleeps: bool) -> Io:
+        return Io(None, *self._io, _SLEEP(self._sleep) if sleeps else _SLEEP())
+
+    def __call__(self, name: str, *arguments: Any) -> int:
+        return int(getattr(self.c, f"{self.ip}_{name}")(*arguments))
+
+    def run_of(self, before: list[Step], after: list[Step]) -> tuple[Any, list[Any]]:
+        """Return `struct run` of one start, and the buffers of its outputs."""
+        at, every = self.core.registers, self.core.manifest["register_map"]["registers"]
+        bits = {register["name"]: register["bits"] for register in every}
+        header = (self.core.folder / f"sw/{self.ip}.h").read_text()
+        body = header[header.index(f"struct {self.ip}_registers") :].partition("};")[0]
+        members = re.findall(r"uint(\d+)_t (\w+);", body)
+        fields = [(name, _U64 if size == "64" else _U32) for size, name in members]
+        registers = type("Registers", (ctypes.Structure,), {"_fields_": fields})
+        set_to = {step.at: step.value for step in before if step.kind == SET}
+        values = [
+            set_to.get(at[name], 0) | set_to.get(at[name] + 4, 0) << 32 * (bits[name] > 32)
+            for name, _ in fields
+            if name in at
+        ]
+        loads = [step for step in before if step.kind == PUT]
+        found = [step for step in after if step.kind == COMPARE]
+        buffers = [ctypes.create_string_buffer(len(step.data)) for step in found]
+        places = [
+            (Place * len(steps))(
+                *(
+                    Place(step.space, step.at, ctypes.cast(data, _ADDRESS), len(step.data))
+                    for step, data in zip(steps, held, strict=True)
+                )
+            )
+            for steps, held in ((loads, [step.data for step in loads]), (found, buffers))
+        ]
+        run = type(
+            "Run",
+            (ctypes.Structure,),
+            {
+                "_fields_": [
+                    ("inputs", _ADDRESS), ("input_count", _SIZE), ("registers", registers),
+                    ("watchdog", _U32), ("patience", _U64), ("outputs", _ADDRESS), ("output_count", _SIZE),
+                ]
+            },
+        )(
+            ctypes.addressof(places[0]), len(loads), registers(*values), set_to[at["watchdog"]],
+            10_000_000, ctypes.addressof(places[1]), len(found),
+        )  # fmt: skip
+        run.kept = places
+        return run, buffers
+
+    def check(self, code: int, after: list[Step], buffers: list[Any], ended: Ended) -> None:
+        at = self.core.registers
+        found = [step for step in after if step.kind == COMPARE]
+        checks = {step.at: step.value for step in after if step.kind in (CHECK, CYCLES)}
+        assert code == checks[at["error_code"]], (code, checks[at["error_code"]])
+        for step, data in zip(found, buffers, strict=True):
+            assert data.raw == step.data, f"bytes at {step.at:#x}"
+        assert ended.cycles == checks[at["cycles"]], (ended.cycles, checks[at["cycles"]])
 
 
-def program(folder: Path, ip: str) -> str:
-    """Return the program's text."""
-    core = Recorded(folder)
-    before, after, states = "", "", ""
-    for port in core.ports:
-        pieces = [(port["read"], "r", "Reading", _READ_BEFORE, _READ_AFTER)]
-        pieces += [(port["write"], "w", "Writing", _WRITE_BEFORE, _WRITE_AFTER)]
-        for there, letter, kind, first, then in pieces:
-            if there:
-                states += f"static {kind} {port['name']}_{letter};\n"
-                for text, is_first in ((first, True), (then, False)):
-                    text = text.replace("@P_axi", f"top->{port['name']}_axi")
-                    text = text.replace("@P", port["name"]).replace("@W", str(port["bytes"]))
-                    text = text.replace("@S", str(port["space"]))
-                    before, after = (before + text, after) if is_first else (before, after + text)
-    runs = [_run(ip, k, core, *run) for k, run in enumerate(_runs(core.steps))]
-    spaces = 1 + max(port["space"] for port in core.ports)
-    text = _PROGRAM.replace("@IP", ip).replace("@SPACES", str(spaces)).replace("@STATES", states)
-    text = (
-        text.replace("@BEFORE", before).replace("@AFTER", after).replace("@RUNS", "\n".join(runs))
-    )
-    return text.replace(
-        "@CALLS", "".join(f"    if (run{k}()) return 1;\n" for k in range(len(runs)))
-    )
+def play(driver: Driver) -> None:
+    """Carry out all starts in each way."""
+    interrupt = driver.core.registers["interrupt"]
+    polling, sleeping = driver.io(sleeps=False), driver.io(sleeps=True)
+
+    def enabled() -> int:
+        return int(driver.machine.session.read_word(interrupt))
+
+    for before, after in _starts(driver.core.steps):
+        for on in (1, 0):  # polls, whether the interrupt is enabled or not
+            run, buffers = driver.run_of(before, after)
+            ended = Ended()
+            driver("enable", ctypes.byref(polling), on)
+            code = driver("run", ctypes.byref(polling), ctypes.byref(run), ctypes.byref(ended))
+            driver.check(code, after, buffers, ended)
+            assert enabled() == on
+    run, buffers = driver.run_of(before, after)
+    # out of time: by the callback, by polls; the run goes on, and is waited for again
+    driver("enable", ctypes.byref(sleeping), 1)
+    driver.late = True
+    assert driver("run", ctypes.byref(sleeping), ctypes.byref(run), None) == TIMEOUT
+    assert driver("finish", ctypes.byref(sleeping), ctypes.byref(run), None) in (0, TIMEOUT)
+    driver.late = False
+    assert driver("start", ctypes.byref(sleeping), ctypes.byref(run)) == 0
+    assert driver("finish", ctypes.byref(sleeping), ctypes.byref(run), None) == TIMEOUT
+    assert driver("wait", ctypes.byref(polling), _U64(1)) == TIMEOUT
+    driver.asleep = 0
+    assert driver("wait", ctypes.byref(sleeping), _U64(0)) == 0 and driver.asleep == 1
+    ended = Ended()
+    code = driver("finish", ctypes.byref(sleeping), ctypes.byref(run), ctypes.byref(ended))
+    driver.check(code, after, buffers, ended)
+    assert enabled() == 1
+
+
+def main(kernel: str, core: str, *options: str) -> None:
+    folder = Path(core)
+    named = (option.partition("=") for option in options)
+    design = compile(kernel, **{name: json.loads(value) for name, _, value in named})
+    bench = (folder / f"tb/{folder.name}_tb.v").read_text()
+    sizes = re.findall(r"reg \[7:0\] memory(\d+) \[0:(\d+)\];", bench)
+    vault = {
+        name: int(value, 16) for name, value in re.findall(r" vault_(\w+) = \d+'h(\w+);", bench)
+    }
+    memory, _ = _timings(design)
+    needed = sum(int(last) + 1 for _, last in sizes)
+    with design.machine("rtl", needed, memory, vault=vault or None) as machine:
+        for space, last in sizes:
+            machine.reserve(0, int(last) + 1, space=int(space))
+        play(Driver(folder, machine))
+    print(f"PASS {folder.name}: through its driver")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

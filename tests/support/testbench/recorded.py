@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CHECK", "COMPARE", "PUT", "SET", "WAIT", "Recorded", "Step"]
+__all__ = ["CHECK", "COMPARE", "CYCLES", "PUT", "SET", "WAIT", "Recorded", "Step"]
 
-PUT, COMPARE, SET, CHECK, WAIT = 1, 2, 3, 4, 5
+PUT, COMPARE, SET, CHECK, WAIT, CYCLES = 1, 2, 3, 4, 5, 6
 
 
 @dataclass(frozen=True)
