@@ -73,6 +73,12 @@ class ErrorCode(HardwareCode):
     BUS_READ = 64, "a read was answered with an error"
     BUS_WRITE = 65, "a write was answered with an error"
     WATCHDOG = 67, "nothing moved for too long"
+    DEAD_PORT = (
+        69,
+        "a memory port made no transfer while it was brought to rest",
+        "reset the device by its pin or program it again; the memory behind its ports does not answer",
+        "E818",
+    )
 
 
 class NamedCode(Protocol):

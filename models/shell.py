@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass, field
 from enum import IntFlag
 from typing import Any
 
-from .errors import ErrorCode, ErrorEntry, HardwareCode, NamedCode
+from .errors import ErrorCode, ErrorEntry, HardwareCode, HardwareError, NamedCode
 
 __all__ = [
     "CONTROL",
     "IDENTITY",
+    "PATIENCE",
     "TOP",
     "VERSION",
     "Control",
@@ -31,6 +32,9 @@ __all__ = [
 
 IDENTITY = 0x504E5354  #: "PNST": what `identity` reads
 TOP = "penstock"  #: the module around every engine
+#: Cycles without a transfer after which a port that is brought to rest is dead, where the watchdog is off: 4 ms at 250 MHz, a thousand times
+#: what a memory is silent for of its own accord (DDR4 refreshes in 350 ns, and calibrates its termination in 1 µs: JESD79-4, tRFC and tZQoper).
+PATIENCE = 1 << 20
 VERSION = 0x0001_0001  #: of the common block: major in the high half, minor in the low
 
 
@@ -44,12 +48,13 @@ class Control(IntFlag):
 
 
 class Status(IntFlag):
-    """Bits of `status`. Exactly one of IDLE and BUSY is set; DONE and ERROR stay until the next start or reset."""
+    """Bits of `status`. Exactly one of IDLE and BUSY is set; DONE and ERROR stay until the next start or reset, DEAD until the hard reset."""
 
     IDLE = 1
     BUSY = 2
     DONE = 4
     ERROR = 8
+    DEAD = 16  #: a memory port did not come to rest: every start ends with DEAD_PORT
 
 
 class Interrupt(IntFlag):
@@ -124,7 +129,7 @@ CONTROL: tuple[Register, ...] = (
         "design", 0x08, 32, "ro", "the first 32 bits of the design's digest, as in the manifest"
     ),
     Register("control", 0x0C, 32, "w1", "bit 0 start, bit 1 soft reset"),
-    Register("status", 0x10, 32, "ro", "bit 0 idle, 1 busy, 2 done, 3 error"),
+    Register("status", 0x10, 32, "ro", "bit 0 idle, 1 busy, 2 done, 3 error, 4 dead"),
     Register("interrupt", 0x14, 32, "rw", "bit 0 enable, bit 1 pending (write 1 to clear)"),
     Register("error_code", 0x18, 32, "ro", "models.errors.ErrorCode of the run that failed"),
     Register("error_block", 0x1C, 32, "ro", "the page's index in the run"),
@@ -297,6 +302,13 @@ class RegisterMap:
             if entry.code == code:
                 return entry
         return ErrorCode(code)
+
+    def failure(self, status: int, code: int, *place: int) -> HardwareError:
+        """Return how a run failed, as its registers say. Raises ValueError as `error` does."""
+        error, dead = self.error(code), ErrorCode.DEAD_PORT
+        if status & Status.DEAD and error != dead:
+            return HardwareError(error, *place, detail=dead.meaning, told=dead.hint)
+        return HardwareError(error, *place)
 
     def to_json(self) -> dict[str, Any]:
         """The map as plain data, for the manifest."""

@@ -209,11 +209,11 @@ class PythonMachine(Closing):
         if not finished:
             return
         error = None
-        if Status(await self._read(ctx, "status")) & Status.ERROR:
-            code, *place = [
-                await self._read(ctx, f"error_{name}") for name in ("code", "block", "line", "item")
-            ]
-            error = HardwareError(self.register_map.error(code), *place)
+        status = Status(await self._read(ctx, "status"))
+        if status & Status.ERROR:
+            names = ("code", "block", "line", "item")
+            places = [await self._read(ctx, f"error_{name}") for name in names]
+            error = self.register_map.failure(status, *places)
         cycles = await self._read(ctx, "cycles")
         names = [counter.name for counter in self.register_map.counters]
         self._ended = (

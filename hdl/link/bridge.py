@@ -196,10 +196,16 @@ class Bridge(wiring.Component):
                         m.next = "WRITE_ADDRESS"
                     with m.Else():
                         m.d.sync += self.step
-        with m.State("WRITE_ADDRESS"), m.If(self._ask(m, "aw")):
+        # the data follow the address's offer: a memory may wait for them before it takes that
+        addressed, given = Signal(), Signal()
+        with m.State("WRITE_ADDRESS"):
+            m.d.sync += [addressed.eq(self._ask(m, "aw", 1)), given.eq(0)]
             m.next = "WRITE_DATA"
-        with m.State("WRITE_DATA"), m.If(self._ask(m, "w")):
-            m.next = "WRITE_ANSWER"
+        with m.State("WRITE_DATA"):
+            taken = Cat(self._ask(m, "aw", ~addressed), self._ask(m, "w", ~given))
+            m.d.sync += Cat(addressed, given).eq(Cat(addressed, given) | taken)
+            with m.If((Cat(addressed, given) | taken).all()):
+                m.next = "WRITE_ANSWER"
         with m.State("WRITE_ANSWER"):
             valid, response = self._answer(m, "b", 1)
             with m.If(valid):
@@ -239,7 +245,7 @@ class Bridge(wiring.Component):
                     m.d.comb += self.o.p.data.eq(rom[self.address[:4]])
                 with m.If(self.o.ready):
                     m.d.sync += self.step
-        with m.State("READ_ADDRESS"), m.If(self._ask(m, "ar")):
+        with m.State("READ_ADDRESS"), m.If(self._ask(m, "ar", 1)):
             m.next = "READ_ANSWER"
         # the bus holds its word until the last of its bytes is sent
         with m.State("READ_ANSWER"):
@@ -271,10 +277,10 @@ class Bridge(wiring.Component):
             with m.If(self.o.ready):
                 m.next = "REST"
 
-    def _ask(self, m, channel):
-        """Offer on one channel of the bus that the space means; return whether it is taken."""
-        self._tell(m, f"{channel}valid", 1)
-        return self._hear(f"{channel}ready")
+    def _ask(self, m, channel, offers):
+        """Offer, where `offers`, on one channel of the bus that the space means; return whether it is taken."""
+        self._tell(m, f"{channel}valid", offers)
+        return offers & self._hear(f"{channel}ready")
 
     def _answer(self, m, channel, taken):
         """Return whether the answer on a channel is there, and the response; it is taken when `taken`."""

@@ -23,6 +23,8 @@ class Arbiter(wiring.Component):
     burst of the first one passes from the next cycle on; when its bursts are answered, the next one in turn that asks has the port, for a burst at
     least. An idle port goes back to manager 0, which therefore finds it free at once: beside managers that are at rest, its timing is the memory's own.
 
+    W passes from the cycle after its AW was first offered on the bus on.
+
     A manager must take what it asked to read without waiting for others, and announce a write (AW)
     only when it can give its data without waiting for others. One that copies through a buffer
     smaller than a burst does neither. Beside managers that keep the rule it comes to its end all the
@@ -76,12 +78,14 @@ class Arbiter(wiring.Component):
         managers = [getattr(self, f"m{k}") for k in numbers]
         if not managers:
             return
-        owner, passes = self._owner(m, address, last, managers)
+        owner, passes, offered = self._owner(m, address, last, managers)
+        owes = self._owes(m, offered) if address == "aw" else 0
         with m.Switch(owner):
             for k, manager in enumerate(managers):
                 with m.Case(k):
                     for channel, names in channels:
-                        self._lend(m, manager, channel, names, passes if channel == address else 1)
+                        opens = {address: passes, "w": owes}.get(channel, 1)
+                        self._lend(m, manager, channel, names, opens)
         for channel, names in channels:
             # everyone sees the answers' payloads; only the owner's are valid
             if channel in ("r", "b"):
@@ -92,7 +96,7 @@ class Arbiter(wiring.Component):
                     ]
 
     def _owner(self, m, address, last, managers):
-        """Return whose turn it is, and whether its next burst may pass."""
+        """Return whose turn it is, whether its next burst may pass, and whether one is first offered."""
         bus, count = self.bus, len(managers)
         valid, ready = getattr(bus, f"{address}valid"), getattr(bus, f"{address}ready")
         owner = Signal(range(count), name=f"{address}_owner")
@@ -129,7 +133,13 @@ class Arbiter(wiring.Component):
                                     m.d.sync += owner.eq((k + distance) % count)
             with m.Elif(asks == 0):
                 m.d.sync += owner.eq(0)
-        return owner, passes
+        return owner, passes, valid & ~held
+
+    def _owes(self, m, offered):
+        """Return whether a burst lacks data that was offered on the bus: a manager that waits for it may have given some."""
+        bus, owed = self.bus, Signal(8, name="w_owed")
+        m.d.sync += owed.eq(owed + offered - (bus.wvalid & bus.wready & bus.wlast))
+        return owed != 0
 
     def _lend(self, m, manager, channel, names, opens):
         """A channel to one manager; nothing passes but while `opens` is high."""

@@ -14,7 +14,7 @@ class Dealt(wiring.Component):
     """Deals chunks of 4 KiB over channels: chunk n lies in channel n modulo their number, behind those of the same channel (`models.memory.dealt.Deal`).
 
     Whatever passes is passed on in the same cycle. Read data and answers come back in the order of their
-    commands: a channel that is quicker keeps its own until then. W passes in the cycles behind its AW.
+    commands: a channel that is quicker keeps its own until then. W passes in the cycles behind its AW's first offer.
 
     Parameters
     ----------
@@ -55,23 +55,24 @@ class Dealt(wiring.Component):
         return m
 
     def _command(self, m, channel, *orders):
-        """A command to the channel that its address names, noted in its order."""
+        """A command to the channel that its address names, noted in its order when it is first offered."""
         master = self.master
         address = getattr(master, f"{channel}addr")
         number = Signal(self.bits, name=f"{channel}_channel")
-        room, taken = Signal(name=f"{channel}_room"), Signal(name=f"{channel}_taken")
+        room, offered = Signal(name=f"{channel}_room"), Signal(name=f"{channel}_offered")
+        held = Signal(name=f"{channel}_held")  # offered and not taken: noted already
         ready = Array(getattr(bus, f"{channel}ready") for bus in self.buses)[number]
         m.d.comb += [
             number.eq(address[CHUNK_BITS:]),
-            room.eq(Cat(order.i.ready for order in orders).all()),
+            room.eq(held | Cat(order.i.ready for order in orders).all()),
             getattr(master, f"{channel}ready").eq(ready & room),
-            taken.eq(getattr(master, f"{channel}valid") & ready & room),
+            offered.eq(getattr(master, f"{channel}valid") & room),
         ]
+        m.d.sync += held.eq(offered & ~ready)
         for order in orders:
-            m.d.comb += [order.i.valid.eq(taken), order.i.payload.eq(number)]
+            m.d.comb += [order.i.valid.eq(offered & ~held), order.i.payload.eq(number)]
         for k, bus in enumerate(self.buses):
-            offers = getattr(master, f"{channel}valid") & room & (number == k)
-            m.d.comb += getattr(bus, f"{channel}valid").eq(offers)
+            m.d.comb += getattr(bus, f"{channel}valid").eq(offered & (number == k))
             local = Cat(address[:CHUNK_BITS], address[CHUNK_BITS + self.bits :])
             m.d.comb += getattr(bus, f"{channel}addr").eq(local)
             for name in ("id", "len", "size", "burst"):

@@ -24,14 +24,15 @@ class Guard(wiring.Component):
     taken. `idle` then says that the bus is at rest; the master may be reset and `stop` lowered. The
     master must stay as it is, clocked and not reset, until then.
 
-    W passes only after its AW: in the cycle after the AW's transfer at the earliest.
+    W passes from the cycle after its AW was first offered on, whether that was taken or not (ARM IHI 0022,
+    A3.3.1): a burst is begun as soon as its AW is offered.
 
     Parameters
     ----------
     signature
         The port's.
     writes
-        Write bursts that may be open between AW and the last W beat, as many as a BurstWriter's unless told otherwise.
+        Write bursts that may be open between AW's offer and the last W beat, as many as a BurstWriter's unless told otherwise.
 
     Members
     -------
@@ -41,7 +42,7 @@ class Guard(wiring.Component):
     idle : Out(1)
         No transaction is open and none is offered.
     active : Out(1)
-        Some channel transfers in this cycle.
+        Some channel transfers in this cycle; a burst's 257th word, which none has, does not count.
     """
 
     def __init__(self, signature, *, writes=Writer.AHEAD):
@@ -71,7 +72,7 @@ class Guard(wiring.Component):
         return m
 
     def _address(self, m, channel, room):
-        """Gate an address channel; return its transfer and whether it is at rest."""
+        """Gate an address channel; return its transfer, its first offer and whether it is at rest."""
         master, bus = self.master, self.bus
         for name in ("id", "addr", "len", "size", "burst"):
             m.d.comb += getattr(bus, channel + name).eq(getattr(master, channel + name))
@@ -79,17 +80,18 @@ class Guard(wiring.Component):
         held = Signal(name=f"{channel}_held")  # offered and not yet taken: must stay
         opened = Signal(name=f"{channel}_open")
         m.d.comb += [
-            opened.eq((~self.stop | held) & room),
+            opened.eq((~self.stop & room) | held),
             valid.eq(getattr(master, channel + "valid") & opened),
             getattr(master, channel + "ready").eq(ready & opened),
         ]
         m.d.sync += held.eq(valid & ~ready)
-        return valid & ready, ~valid
+        return valid & ready, valid & ~held, ~valid
 
     def _reads(self, m, rest, active):
         master, bus = self.master, self.bus
-        begun, quiet = self._address(m, "ar", 1)
-        ended = Signal()
+        begun, _, quiet = self._address(m, "ar", 1)
+        ended, taken = Signal(), Signal()
+        beats = Signal(9)  # of the burst that comes
         m.d.comb += [
             master.rid.eq(bus.rid),
             master.rdata.eq(bus.rdata),
@@ -97,15 +99,18 @@ class Guard(wiring.Component):
             master.rlast.eq(bus.rlast),
             master.rvalid.eq(bus.rvalid & ~self.stop),
             bus.rready.eq(master.rready | self.stop),
-            ended.eq(bus.rvalid & bus.rready & bus.rlast),
+            taken.eq(bus.rvalid & bus.rready),
+            ended.eq(taken & bus.rlast),
         ]
+        with m.If(taken):
+            m.d.sync += beats.eq(Mux(bus.rlast, 0, beats + ~beats[8]))
         rest += [quiet, none_left(m, begun, ended, "reads")]
-        active += [begun, bus.rvalid & bus.rready]
+        active += [begun, taken & ~beats[8]]
 
     def _writes(self, m, rest, active):
         master, bus = self.master, self.bus
         m.submodules.owed = owed = Queue(8, self.writes)
-        begun, quiet = self._address(m, "aw", owed.i.ready)
+        begun, offered, quiet = self._address(m, "aw", owed.i.ready)
         moved = Signal()
         answered = Signal()
         passed = Signal(8)
@@ -113,7 +118,7 @@ class Guard(wiring.Component):
         fill = Signal(name="w_fill")
         m.d.comb += [
             owed.i.payload.eq(bus.awlen),
-            owed.i.valid.eq(begun),
+            owed.i.valid.eq(offered),
             fill.eq(self.stop & ~held),
             bus.wdata.eq(Mux(fill, 0, master.wdata)),
             bus.wstrb.eq(Mux(fill, 0, master.wstrb)),

@@ -19,8 +19,8 @@ class BurstWriter(wiring.Component):
 
     Timing (twin: `models.memory.Writer`): a command accepted in cycle t has its first AWVALID in cycle t + 1; its data pass from
     cycle t + 2 on, combinationally from `i_data` to W; the next command is accepted in the cycle of the last AW at the earliest.
-    AWs run at most `ahead` bursts ahead of the data; WVALID never comes before its AW was accepted. BREADY
-    is always high.
+    AWs run at most `ahead` bursts ahead of the data; WVALID comes from the cycle after its AW was first offered on, whether that was
+    accepted or not. BREADY is always high.
 
     Parameters
     ----------
@@ -78,21 +78,23 @@ class BurstWriter(wiring.Component):
         m.submodules.splitter = splitter = Splitter(
             bus_bytes=self.bus_bytes, address_width=self.address_width, beats_width=self.beats_width
         )
-        m.submodules.owed = owed = Queue(8, self.ahead)  # lengths of bursts whose AW was accepted
-        # ARM IHI 0022 A3.3: AWVALID must not wait for WREADY; the queue has room or not, whatever W does
+        m.submodules.owed = owed = Queue(8, self.ahead)  # lengths of bursts whose AW was offered
+        noted = Signal()  # the AW that is offered is in the queue
+        # ARM IHI 0022 A3.3.1: neither of AWVALID and WVALID may wait for the other's READY
         m.d.comb += [
             *passed_on(self.i, splitter.i),
             splitter.enable.eq(1),
-            bus.awvalid.eq(splitter.o.valid & owed.i.ready),
-            splitter.o.ready.eq(bus.awready & owed.i.ready),
+            bus.awvalid.eq(splitter.o.valid & (owed.i.ready | noted)),
+            splitter.o.ready.eq(bus.awready & (owed.i.ready | noted)),
             bus.awaddr.eq(splitter.o.p.address),
             bus.awlen.eq(splitter.o.p.length),
             bus.awsize.eq(Const((self.bus_bytes - 1).bit_length(), 3)),
             bus.awburst.eq(1),
             bus.awid.eq(0),
             owed.i.payload.eq(splitter.o.p.length),
-            owed.i.valid.eq(splitter.o.valid & bus.awready),
+            owed.i.valid.eq(splitter.o.valid & ~noted),
         ]
+        m.d.sync += noted.eq(bus.awvalid & ~bus.awready)
 
         passed = Signal(8)
         m.d.comb += [

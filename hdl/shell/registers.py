@@ -28,6 +28,8 @@ class ControlRegisters(wiring.Component):
     start, reset : Out(1)
         One-cycle pulses.
     busy : In(1)
+    dead : In(1)
+        The engine's registers stay as they are, as its run does.
     values : In(struct)
         What the registers without storage here read as: one member for each read-only register but the constants.
     registers : Out(struct)
@@ -49,6 +51,7 @@ class ControlRegisters(wiring.Component):
             "start": Out(1),
             "reset": Out(1),
             "busy": In(1),
+            "dead": In(1),
             "values": In(data.StructLayout({r.name: r.bits for r in self.live})),
             "watchdog": Out(32),
             "ended": In(1),
@@ -128,7 +131,7 @@ class ControlRegisters(wiring.Component):
                                 held = self.busy & (own is not None and not own.live)
                                 with m.If(held):
                                     m.d.sync += self.axil.bresp.eq(Response.SLVERR.value)
-                                with m.Else():
+                                with m.Elif(~(self.dead & (own is not None))):
                                     for lane in range(-(-len(target) // 8)):
                                         with m.If(self.strobe[lane]):
                                             m.d.sync += target[8 * lane : 8 * lane + 8].eq(

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from ...models.errors import ErrorCode
+from ...models.shell import PATIENCE
 from ..memory.axi import AXI4, AXI4Lite, flat
 from ..memory.guard import Guard
 from .engine import EngineHardware, engine_members, report_shape
@@ -22,6 +23,8 @@ class Shell(wiring.Component):
     A run: a write of `START` to `control` pulses the engine's `start` (cycle 0). It ends with the engine's `done` or `error`, which count from
     cycle 0 on, a soft reset, or the watchdog. Then the shell brings the memory ports to rest (`hdl.memory.guard.Guard`), resets the engine (for one cycle
     after `done`, else for as many as its `settling`), and only then shows `done` or `error` in `status` and raises the interrupt.
+    A port that is brought to rest and makes no transfer for as long as the watchdog waits, or `models.shell.PATIENCE` cycles without one, is dead until
+    the hard reset: the run ends as it is, `status` says so, what is offered stays, and a start ends with `DEAD_PORT`.
     `cycles` counts from the start to the end of the run, without that. Counters and monitors keep their last values until the next start.
 
     Parameters
@@ -70,7 +73,8 @@ class Shell(wiring.Component):
         if vault:
             vault |= {"vault_valid": In(1)}
         super().__init__(members | vault | {"irq": Out(1)})
-        self.busy = Signal()  # a run is under way; not a port: for who builds around the shell
+        # a run is under way, a port is dead; no ports: for who builds around the shell
+        self.busy, self.dead = Signal(), Signal()
 
     def elaborate(self, platform):
         m = Module()
@@ -94,7 +98,8 @@ class Shell(wiring.Component):
         self.next_failed = Signal()
         m.d.comb += [
             self.registers.busy.eq(self.busy),
-            self.engine.start.eq(self.registers.start & ~self.registers.reset),
+            self.registers.dead.eq(self.dead),
+            self.engine.start.eq(self.registers.start & ~self.registers.reset & ~self.dead),
         ]
         if self.register_map.engine:
             m.d.comb += self.engine.registers.eq(self.registers.registers)
@@ -128,13 +133,15 @@ class Shell(wiring.Component):
         """What the host asks for while no run is under way."""
         with m.If(self.registers.reset):
             self._forget(m)
-            m.d.sync += [self.next_done.eq(0), self.next_failed.eq(0), self.stop.eq(1)]
-            m.next = "DRAIN"
+            m.d.sync += [self.next_done.eq(0), self.next_failed.eq(0)]
+            self._drain(m)
         with m.Elif(self.registers.start):
             self._forget(m)
             m.d.sync += [self.cycles.eq(0), self.still.eq(0)]
             m.next = "RUN"
             self._told(m)
+            with m.If(self.dead):
+                self._fail(m, ErrorCode.DEAD_PORT)
 
     def _run_states(self, m):
         """From start to rest: a run, its end, and the engine's reset."""
@@ -143,14 +150,12 @@ class Shell(wiring.Component):
         with m.State("RUN"):
             m.d.sync += [
                 self.cycles.eq(self.cycles + 1),
-                self.still.eq(~Cat(self.active, self._events(self.engine)).any()),
-                self.quiet.eq(Mux(self.still, self.quiet + 1, 1)),
+                *self._quiet(self._events(self.engine)),
                 self.next_done.eq(0),
                 self.next_failed.eq(0),
             ]
             with m.If(self.registers.reset):
-                m.d.sync += self.stop.eq(1)
-                m.next = "DRAIN"
+                self._drain(m)
             with m.Elif(self.engine.error | self.engine.done):
                 self._told(m)
             with m.Elif(
@@ -158,29 +163,27 @@ class Shell(wiring.Component):
                 & self.still
                 & (self.quiet >= self.registers.watchdog)
             ):
-                m.d.sync += [
-                    self.report.code.eq(ErrorCode.WATCHDOG.value),
-                    self.next_failed.eq(1),
-                    self.stop.eq(1),
-                ]
-                m.next = "DRAIN"
+                self._fail(m, ErrorCode.WATCHDOG)
         with m.State("DRAIN"):
+            limit = Mux(self.registers.watchdog != 0, self.registers.watchdog, PATIENCE)
+            m.d.sync += self._quiet([])
             with m.If(self.registers.reset):  # while it ends: the host no longer wants to know how
                 m.d.sync += [self.next_done.eq(0), self.next_failed.eq(0), self.report.eq(0)]
             with m.Elif(Cat(self.idle).all()):
                 m.next = "CLEAR"
+            # the engine stays as it is, and so does what it offers: the protocol demands it
+            with m.Elif(self.dead | (self.still & (self.quiet >= limit))):
+                self._end(m)
+                m.d.sync += self.dead.eq(1)
+                m.next = "IDLE"
         with m.State("CLEAR"):
             m.d.comb += self.clear.eq(1)
             with m.If(self.registers.reset):
                 m.d.sync += [self.next_done.eq(0), self.next_failed.eq(0), self.report.eq(0)]
             # a run that did not come to its end leaves things in pipelines
             with m.Elif(self.next_done | (self.cleared == self.settling - 1)):
-                m.d.comb += self.registers.ended.eq(self.next_done | self.next_failed)
-                m.d.sync += [
-                    self.done.eq(self.next_done),
-                    self.failed.eq(self.next_failed),
-                    self.cleared.eq(0),
-                ]
+                self._end(m)
+                m.d.sync += self.cleared.eq(0)
                 m.next = "REST"
             with m.Else():
                 m.d.sync += self.cleared.eq(self.cleared + 1)
@@ -195,6 +198,29 @@ class Shell(wiring.Component):
         """What the host may read of the last run."""
         m.d.sync += [self.done.eq(0), self.failed.eq(0), self.report.eq(0)]
 
+    def _quiet(self, events):
+        """Count cycles without a transfer or one of `events`."""
+        return [
+            self.still.eq(~Cat(self.active, events).any()),
+            self.quiet.eq(Mux(self.still, self.quiet + 1, 1)),
+        ]
+
+    def _drain(self, m):
+        """Bring the ports to rest, from the next cycle on."""
+        m.d.sync += [self.stop.eq(1), self.still.eq(0)]
+        m.next = "DRAIN"
+
+    def _fail(self, m, code):
+        """End a run with an error that is not the engine's."""
+        m.d.sync += [self.report.eq(0), self.report.code.eq(code.value)]
+        m.d.sync += [self.next_failed.eq(1), self.next_done.eq(0)]
+        self._drain(m)
+
+    def _end(self, m):
+        """Show the run's end, and raise the interrupt."""
+        m.d.comb += self.registers.ended.eq(self.next_done | self.next_failed)
+        m.d.sync += [self.done.eq(self.next_done), self.failed.eq(self.next_failed)]
+
     def _told(self, m):
         """The run's end, if the engine says it in this cycle."""
         with m.If(self.engine.error | self.engine.done):
@@ -202,15 +228,14 @@ class Shell(wiring.Component):
                 self.report.eq(Mux(self.engine.error, self.engine.report, 0)),
                 self.next_failed.eq(self.engine.error),
                 self.next_done.eq(~self.engine.error),
-                self.stop.eq(1),
             ]
-            m.next = "DRAIN"
+            self._drain(m)
 
     def _values(self, m):
         """What is read in registers."""
         values = self.registers.values
         m.d.comb += [
-            values.status.eq(Cat(~self.busy, self.busy, self.done, self.failed)),
+            values.status.eq(Cat(~self.busy, self.busy, self.done, self.failed, self.dead)),
             values.error_code.eq(self.report.code),
             values.error_block.eq(self.report.block),
             values.error_line.eq(self.report.line),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...models.errors import HardwareError
+from ...models.errors import ErrorCode, HardwareError, RunError
 from ...models.link import Space
 from ...models.shell import IDENTITY, VERSION, Control, Interrupt, RegisterMap, Status
 from ...sim.machine import Closing
@@ -241,30 +241,31 @@ class Device(Closing):
         return self.wait(limit, progress)
 
     def stop(self) -> None:
-        """Soft reset: bring the bus to rest and the engine to its reset state."""
+        """Soft reset: bring the bus to rest and the engine to its reset state. Raises RunError where a memory port is dead."""
         self.write_register("control", Control.RESET)
         deadline = time.monotonic() + self._line.timeout
-        while not Status(self.read_register("status")) & Status.IDLE:
+        while not (status := Status(self.read_register("status"))) & Status.IDLE:
             if time.monotonic() > deadline:
                 raise DeviceError(
                     f"{self.path}: the engine does not come to rest after a soft reset"
                 )
+        if status & Status.DEAD:
+            raise RunError(HardwareError(ErrorCode.DEAD_PORT))
 
     def report(self) -> Report:
         """Return how the last run went, or stands."""
         status = Status(self.read_register("status"))
         error = None
         if status & Status.ERROR:
-            code = self.read_register("error_code")
+            names = ("code", "block", "line", "item")
+            code, *places = [self.read_register(f"error_{name}") for name in names]
             try:
-                named = self.register_map.error(code)
+                error = self.register_map.failure(status, code, *places)
             except ValueError:
                 raise DeviceError(
                     f"{self.path}: the engine stopped with an error that this driver does not know: {code}",
                     "the board was built by another version of Penstock: build and program it again",
                 ) from None
-            places = [self.read_register(f"error_{name}") for name in ("block", "line", "item")]
-            error = HardwareError(named, *places)
         return Report(status, error, self.read_register("cycles"), self.counters())
 
     def counters(self) -> dict[str, int]:

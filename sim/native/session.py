@@ -9,10 +9,10 @@ from time import perf_counter
 
 import numpy as np
 
-from ...models.errors import HardwareError
+from ...models.errors import ErrorCode, HardwareError, RunError
 from ...models.memory import FixedLatency, Memory
 from ...models.memory.dram import Dram
-from ...models.shell import IDENTITY, Control, Interrupt, Status
+from ...models.shell import IDENTITY, PATIENCE, Control, Interrupt, Status
 from ..machine import Closing, Feed, Transfer
 from ..memory.parameters import parameters
 from .library import RECORD, Library, RawNote
@@ -265,12 +265,15 @@ class Session(Closing):
         return report
 
     def stop(self) -> None:
-        """Soft reset: bring the bus to rest and the engine to its reset state."""
+        """Soft reset: bring the bus to rest and the engine to its reset state. Raises RunError where a memory port is dead."""
         self.write("control", Control.RESET)
-        for _ in range(1000):
-            if Status(self.read("status")) & Status.IDLE:
+        for look in range(2000):
+            status = Status(self.read("status"))
+            if status & Status.DEAD:
+                raise RunError(HardwareError(ErrorCode.DEAD_PORT))
+            if status & Status.IDLE:
                 return
-            self.step(100)
+            self.step(100 if look < 1000 else PATIENCE // 100)
         raise RegisterError("the shell does not come to rest after a soft reset")
 
     def step(self, cycles: int) -> None:
@@ -291,12 +294,8 @@ class Session(Closing):
         status = Status(self.read("status"))
         error = None
         if status & Status.ERROR:
-            error = HardwareError(
-                self.register_map.error(self.read("error_code")),
-                self.read("error_block"),
-                self.read("error_line"),
-                self.read("error_item"),
-            )
+            places = [self.read(f"error_{name}") for name in ("code", "block", "line", "item")]
+            error = self.register_map.failure(status, *places)
         counters = {c.name: self.read(f"count_{c.name}") for c in self.register_map.counters}
         return RunReport(
             finished, status, error, self.read("cycles"), simulated, counters, self.monitors()

@@ -47,7 +47,7 @@ def _fields(register: Register, registers: RegisterMap) -> list[dict[str, Any]]:
         pulse = {"extra": "singlepulse", "reset": "1'b0"}
         return [_field("start", 0, 0, "w", "r", **pulse), _field("reset", 1, 1, "w", "r", **pulse)]
     if name == "status":
-        names = enumerate(("idle", "busy", "done", "error"))
+        names = enumerate(("idle", "busy", "done", "error", "dead"))
         return [_field(bit, k, k, "r", "w") for k, bit in names]
     if name == "interrupt":
         pending = _field("pending", 1, 1, "rw", "w", extra="woclr", reset="1'b0")

@@ -6,7 +6,16 @@ from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
 from .bench import Bench
 
-__all__ = ["Manager", "ReadMemory", "WriteMemory", "flatten", "offer", "remember", "take"]
+__all__ = [
+    "Manager",
+    "ReadMemory",
+    "WriteMemory",
+    "awaited",
+    "flatten",
+    "offer",
+    "remember",
+    "take",
+]
 
 
 def flatten(payload) -> Value:
@@ -112,11 +121,27 @@ class ReadMemory:
             )
 
 
-class WriteMemory:
-    """The memory's side of AW, W and B: up to `opened` bursts that are not answered, B after the
-    last W, any timing.
+def awaited(b: Bench, name: str, *, given, passed, offered, taken) -> tuple[Value, Value]:
+    """Return whether a memory takes AW, and W, which it may let wait for each other (ARM IHI 0022,
+    A3.3.1): what for is chosen once.
 
-    `fair`: AW is taken while fewer bursts are open, W, and B comes, within so many cycles.
+    AW waits for nothing, until W is `given`, or until all of its burst has `passed`; W waits until
+    its burst's AW is `offered`, or until it is `taken`.
+    """
+    choice = b.constant(f"{name}: what AW and W wait for", 2)
+    neither, each, words, addresses = (choice == k for k in range(4))
+    return (
+        neither | addresses | (each & (given | passed)) | (words & passed),
+        offered & (neither | words | taken),
+    )
+
+
+class WriteMemory:
+    """The memory's side of AW, W and B: up to `opened` bursts that are not answered, B after AW and
+    the last W, any timing. W may come from the cycle after its AW was first offered on.
+
+    `fair`: AW is taken while fewer bursts are open, W, and B comes, within so many cycles of what
+    the memory may wait for (`awaited`).
     """
 
     def __init__(
@@ -129,22 +154,27 @@ class WriteMemory:
         fair: int | None = None,
         beats: int = 2,
     ) -> None:
-        bits = range(opened + 1)
+        bits = range(opened + 2)
         self.open, self.owed, self.unanswered = (
             Signal(bits, name=f"{name}_{what}") for what in ("w_open", "w_owed", "b_owed")
         )
+        #: AW was offered and not taken; it is offered for the first time
+        self.held, self.offered = Signal(name=f"{name}_aw_held"), Signal(name=f"{name}_aw_offered")
         self.begun, self.beat, self.last, self.answered = (
             Signal(name=f"{name}_{what}") for what in ("aw_taken", "w_beat", "w_last", "b_taken")
         )
         aw, w, b = (bench.free(f"{name}.{what}") for what in ("awready", "wready", "bvalid"))
-        self.length = _lengths(bench, f"{name}_w", self.begun, bus.awlen, self.last, opened, beats)
+        self.length = _lengths(
+            bench, f"{name}_w", self.offered, bus.awlen, self.last, opened + 1, beats
+        )
         self.done = Signal(range(beats), name=f"{name}_w_done")
         self.due = Signal(name=f"{name}_wlast_due")  #: this beat has to be its burst's last
         bench.d.comb += [
             bus.awready.eq(aw & (self.open != opened)),
             bus.wready.eq(w),
-            bus.bvalid.eq(b & (self.unanswered != 0)),
+            bus.bvalid.eq(b & (self.unanswered != 0) & (self.open != 0)),
             self.begun.eq(bus.awvalid & bus.awready),
+            self.offered.eq(bus.awvalid & ~self.held),
             self.beat.eq(bus.wvalid & bus.wready),
             self.due.eq(self.done == self.length),
             self.last.eq(self.beat & self.due & (self.owed != 0)),
@@ -152,7 +182,8 @@ class WriteMemory:
         ]
         bench.d.sync += [
             self.open.eq(self.open + self.begun - self.answered),
-            self.owed.eq(self.owed + self.begun - self.last),
+            self.held.eq(bus.awvalid & ~bus.awready),
+            self.owed.eq(self.owed + self.offered - self.last),
             self.unanswered.eq(self.unanswered + self.last - self.answered),
         ]
         with bench.m.If(self.beat):
@@ -161,10 +192,19 @@ class WriteMemory:
         for what in ("awvalid", "wvalid", "wlast", "wstrb", "bready"):
             bench.show(f"{name}.{what}", getattr(bus, what))
         if fair is not None:
+            takes_aw, takes_w = awaited(
+                bench,
+                name,
+                given=self.held & (self.owed == 1) & bus.wvalid,
+                passed=self.held & (self.owed == 0),
+                offered=self.owed != 0,
+                taken=~(self.held & (self.owed == 1)),
+            )
+            answers = (self.unanswered != 0) & (self.open != 0)
             for what, waiting in (
-                ("AW", bus.awvalid & ~bus.awready & (self.open != opened)),
-                ("W", bus.wvalid & ~bus.wready),
-                ("the last W, by B,", (self.unanswered != 0) & ~bus.bvalid),
+                ("AW", bus.awvalid & ~bus.awready & (self.open != opened) & takes_aw),
+                ("W", bus.wvalid & ~bus.wready & takes_w),
+                ("AW and the last W, by B,", answers & ~bus.bvalid),
             ):
                 bench.within(
                     bench.assume, f"{name} answers {what} within {fair} cycles", waiting, fair
@@ -194,12 +234,12 @@ def _kept(bench: Bench, name: str, begun, value, ended, opened: int, width: int)
 
 
 class Manager:
-    """The manager's side of a whole port in front of a memory: AR and AW as it likes, W after AW,
-    any readiness. `data`: its bits of W; 0: W's data and strobes are given otherwise.
+    """The manager's side of a whole port in front of a memory: AR and AW as it likes, W from the
+    cycle after its AW was first offered on, any readiness. `data`: its bits of W; 0: W's data and strobes are given otherwise.
 
     At most `opened` bursts of each direction, of up to `beats` beats, are begun and not answered.
     Addresses have `address_bits` bits, in bus words; `fair` bounds the cycles for which R and B are
-    refused. `early`: W may be offered before its AW is taken, and has to wait; for bursts of one beat.
+    refused. `early`: W may be offered before its AW, and has to wait; for bursts of one beat.
     """
 
     def __init__(
@@ -222,6 +262,12 @@ class Manager:
             Signal(bits, name="reads_open"),
             Signal(bits, name="writes_open"),
             Signal(bits, name="writes_owed"),
+        )
+        held, self.offered = Signal(name="aw_held"), Signal(name="aw_offered")
+        #: bursts whose AW was taken that lack words; bursts with AW and all words, not answered
+        self.lacking, self.unanswered = (
+            Signal(bits, name="words_lacking"),
+            Signal(bits, name="writes_unanswered"),
         )
         self.ar, self.r, self.r_last, self.aw, self.w, self.w_last, self.b = (
             Signal(name=name)
@@ -246,6 +292,10 @@ class Manager:
             bus.bready.eq(free("bready")),
             self.ar.eq(bus.arvalid & bus.arready),
             self.aw.eq(bus.awvalid & bus.awready),
+            # with `early` W waits for AW itself
+            self.offered.eq(self.aw if early else bus.awvalid & ~held),
+            self.lacking.eq(self.owed - (0 if early else held & (self.owed != 0))),
+            self.unanswered.eq(self.writing - self.lacking),
             self.r.eq(bus.rvalid & bus.rready),
             self.w.eq(bus.wvalid & bus.wready),
             self.b.eq(bus.bvalid & bus.bready),
@@ -255,7 +305,9 @@ class Manager:
         if length:
             b.d.comb += [bus.arlen.eq(free("arlen", length)), bus.awlen.eq(free("awlen", length))]
         self.read_length = _lengths(b, "read", self.ar, bus.arlen, self.r_last, opened, beats)
-        self.write_length = _lengths(b, "write", self.aw, bus.awlen, self.w_last, opened, beats)
+        self.write_length = _lengths(
+            b, "write", self.offered, bus.awlen, self.w_last, opened, beats
+        )
         self.read_done, self.write_done = (
             Signal(range(max(beats, 2)), name="read_done"),
             Signal(range(max(beats, 2)), name="write_done"),
@@ -272,7 +324,8 @@ class Manager:
         b.d.sync += [
             self.reading.eq(self.reading + self.ar - self.r_last),
             self.writing.eq(self.writing + self.aw - self.b),
-            self.owed.eq(self.owed + self.aw - self.w_last),
+            held.eq(bus.awvalid & ~bus.awready),
+            self.owed.eq(self.owed + self.offered - self.w_last),
         ]
         address = shift + address_bits
         b.steady(
@@ -314,14 +367,16 @@ class Manager:
             "RLAST marks the burst's last beat, and no other",
             ~bus.rvalid | (bus.rlast == (self.read_done == self.read_length)),
         )
-        b.check("B comes only after the burst's last W", ~bus.bvalid | (self.writing > self.owed))
+        b.check(
+            "B comes only after the burst's AW and its last W", ~bus.bvalid | (self.unanswered != 0)
+        )
         b.check("R and B have the identifier 0", Cat(bus.rid, bus.bid) == 0)
         b.cover("a burst of several beats is read", self.r & bus.rlast & (self.read_length != 0))
         b.cover("a write is answered", self.b)
         if self.opened > 1:
             b.cover(
                 "a write is answered while another waits for its answer",
-                self.b & (self.writing > self.owed + 1),
+                self.b & (self.unanswered > 1),
             )
         if bound is not None:
             text = f"R comes within {bound} cycles" + (" without W" if writes_first else "")
@@ -334,10 +389,15 @@ class Manager:
             b.within(
                 b.check,
                 f"B comes within {bound} cycles of the last W",
-                (self.writing > self.owed) & ~bus.bvalid,
+                (self.unanswered != 0) & ~bus.bvalid,
                 bound,
             )
-            b.within(b.check, f"W is taken within {bound} cycles", bus.wvalid & ~bus.wready, bound)
+            b.within(
+                b.check,
+                f"W is taken within {bound} cycles once its AW is",
+                bus.wvalid & ~bus.wready & (self.lacking != 0),
+                bound,
+            )
 
 
 def remember(

@@ -107,7 +107,7 @@ def reads(count: int, *, bound: int | None = None) -> Bench:
 
 
 def writes(count: int, *, bound: int | None = None) -> Bench:
-    """`count` managers that only write, W after AW."""
+    """`count` managers that only write, W from the cycle after they first offered its AW on."""
     b = Bench()
     port = AXI4(address_width=12, data_bytes=4, read=False)
     dut = b.m.submodules.dut = Arbiter([port] * count)
@@ -116,7 +116,7 @@ def writes(count: int, *, bound: int | None = None) -> Bench:
     managers = [getattr(dut, f"m{k}") for k in range(count)]
     opens = []
     for k, manager in enumerate(managers):
-        owed = Signal(3, name=f"owed{k}")
+        owed, held = Signal(3, name=f"owed{k}"), Signal(name=f"held{k}")
         wvalid = b.free(f"m{k}.wvalid")
         b.d.comb += [
             manager.awvalid.eq(b.free(f"m{k}.awvalid")),
@@ -140,13 +140,14 @@ def writes(count: int, *, bound: int | None = None) -> Bench:
         mine = Signal(3, name=f"open{k}")
         b.d.sync += [
             mine.eq(mine + begun - (manager.bvalid & manager.bready)),
-            owed.eq(owed + begun - (beat & manager.wlast)),
+            held.eq(manager.awvalid & ~manager.awready),
+            owed.eq(owed + (manager.awvalid & ~held) - (beat & manager.wlast)),
         ]
         b.show(f"m{k}: bursts open", mine)
         b.check(f"B comes to m{k} only for what it wrote", ~manager.bvalid | (mine != 0))
         b.check(
-            f"the beats that are owed are m{k}'s alone, or none of its",
-            (owed == 0) | (owed == memory.owed),
+            f"m{k} gives a word only to a burst of its own that was offered on the bus",
+            ~beat | ((owed != 0) & (memory.owed != 0) & ((mine != 0) | held)),
         )
         opens.append(mine)
         if bound is not None:
@@ -158,7 +159,7 @@ def writes(count: int, *, bound: int | None = None) -> Bench:
                 bound,
             )
             b.cover(f"m{k} waits {bound // 2} cycles", waited == bound // 2)
-    b.check("W never comes before its AW was taken", ~bus.wvalid | (memory.owed != 0))
+    b.check("W never comes before its AW was offered", ~bus.wvalid | (memory.owed != 0))
     b.check("bursts of one manager alone are open", _one(mine != 0 for mine in opens))
     b.check("no burst is lost", sum(opens) == memory.open)
     b.steady(b.check, "AW", bus.awvalid, bus.awready, bus.awaddr[:2], bus.awlen[0])
@@ -221,7 +222,7 @@ PROOFS = [
     ),
     Proof(
         "hdl.memory.Arbiter",
-        "writes of 3 managers: the same, W after AW, W stays",
+        "writes of 3 managers: the same, W behind its AW's offer, W stays",
         lambda: writes(3),
         Defect(
             _NAME,
@@ -246,16 +247,16 @@ PROOFS = [
     ),
     Proof(
         "hdl.memory.Arbiter",
-        "writes of 2 managers have their turns within 26 cycles; "
+        "writes of 2 managers have their turns within 34 cycles; "
         "bursts ≤ 2 beats, 2 open, memory and managers fair within 1",
-        lambda: writes(2, bound=26),
+        lambda: writes(2, bound=34),
         Defect(_NAME, "asked.eq(others)", "asked.eq(0)"),
     ),
     Proof(
         "hdl.memory.Arbiter",
-        "writes of 3 managers have their turns within 44 cycles; "
+        "writes of 3 managers have their turns within 60 cycles; "
         "bursts ≤ 2 beats, 2 open, memory and managers fair within 1",
-        lambda: writes(3, bound=44),
+        lambda: writes(3, bound=60),
         _LOWEST_FIRST,
         covers=40,
         search=60,

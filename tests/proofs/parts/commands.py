@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Cat, Mux, Signal, Value
 from harness import Bench, Defect, Proof
+from harness.environment import WriteMemory
 
 from penstock.hdl.memory import BurstReader, BurstWriter
 from penstock.hdl.memory.reader import Splitter
@@ -208,20 +209,25 @@ def writer(
     bursts = Bursts(b, dut.i, bus.awvalid, bus.awready, bus.awaddr, bus.awlen, bus_bytes=bus_bytes)
     _full_words(b, bus, "aw", bus_bytes)
     bits, beat = beats_width + 4, Signal()
-    owed, unanswered, ended = Signal(bits), Signal(2), Signal(2)
-    b.d.comb += beat.eq(bus.wvalid & bus.wready)
+    owed, unanswered, ended = Signal(bits), Signal(2), Signal(3)
+    offered, held = Signal(), Signal()
+    b.d.comb += [beat.eq(bus.wvalid & bus.wready), offered.eq(bus.awvalid & ~held)]
     answered = bus.bvalid & bus.bready
     b.d.sync += [
-        owed.eq(owed + Mux(bursts.taken, bursts.beats, 0) - beat),
+        held.eq(bus.awvalid & ~bus.awready),
+        owed.eq(owed + Mux(offered, bursts.beats, 0) - beat),
         unanswered.eq(unanswered + bursts.taken - answered),
         ended.eq(ended + (beat & bus.wlast) - answered),
     ]
-    b.assume("B comes only after the burst's last W", ~bus.bvalid | (ended != 0))
+    b.assume(
+        "B comes only after the burst's AW and its last W",
+        ~bus.bvalid | ((ended != 0) & (unanswered != 0)),
+    )
     b.assume("at most 3 bursts wait for B", ~bursts.taken | answered | (unanswered != 3))
     b.steady(b.check, "W", bus.wvalid, bus.wready, bus.wdata[:2], bus.wlast)
-    b.check("W never comes before its AW was taken", ~bus.wvalid | (owed != 0))
+    b.check("W never comes before its AW was offered", ~bus.wvalid | (owed != 0))
     b.check(
-        "data pass while a burst lacks some",
+        "data pass while a burst that was offered lacks some",
         (bus.wvalid == (dut.i_data.valid & (owed != 0)))
         & (~bus.wvalid | (bus.wdata == (dut.i_data.p.word if strobes else given))),
     )
@@ -240,7 +246,7 @@ def writer(
         "no dead lock: a command waits only while AW or W has something to do",
         dut.i.ready | bus.awvalid | (owed != 0),
     )
-    on, before, left = _followed(b, bursts.taken, bursts.beats, owed - beat, beat, bits)
+    on, before, left = _followed(b, offered, bursts.beats, owed - beat, beat, bits)
     b.check(
         "WLAST marks the burst's last beat, and no other",
         ~(on & bus.wvalid & (before == 0)) | (bus.wlast == (left == 1)),
@@ -249,6 +255,33 @@ def writer(
     b.cover("a burst's last beat", on & bus.wvalid & (before == 0) & (left == 1))
     if ahead > 1:
         b.cover("a burst waits behind another", on & (before != 0))
+    return b
+
+
+def gets_on(bound: int) -> Bench:
+    """A writer whose data come within 2 cycles, before a memory that is fair but may let AW and W wait
+    for each other."""
+    b = Bench()
+    dut = b.m.submodules.dut = BurstWriter(bus_bytes=128, address_width=13, beats_width=2, ahead=2)
+    bus = dut.bus
+    memory = WriteMemory(b, bus, "memory", opened=2, fair=1, beats=4)
+    b.d.comb += dut.i_data.valid.eq(b.free("i_data.valid"))
+    b.steady(b.assume, "i_data (given)", dut.i_data.valid, dut.i_data.ready)
+    b.within(b.assume, "data are given within 2 cycles", ~dut.i_data.valid, 1)
+    bursts = Bursts(b, dut.i, bus.awvalid, bus.awready, bus.awaddr, bus.awlen, bus_bytes=128)
+    moved = memory.begun | memory.beat | memory.answered
+    waited = b.within(
+        b.check,
+        f"within {bound} cycles AW, W or B moves, while something is to be written",
+        (dut.i.valid | (bursts.left != 0) | (memory.owed != 0) | (memory.open != 0)) & ~moved,
+        bound,
+    )
+    b.check_only("AW, W or B moves")
+    b.cover(f"something moves after {bound // 2} cycles", waited == bound // 2)
+    b.cover(
+        "all words pass while their AW waits",
+        memory.held & (memory.owed == 0) & b.past(memory.last),
+    )
     return b
 
 
@@ -292,7 +325,7 @@ PROOFS = [
     ),
     Proof(
         "hdl.memory.BurstWriter",
-        "bursts as of Splitter, W after AW, WLAST, data, `idle`, `error`, no dead lock; "
+        "bursts as of Splitter, W from the cycle after its AW's first offer on, WLAST, data, `idle`, `error`, no dead lock; "
         "2 bursts ahead",
         writer,
         Defect(
@@ -306,6 +339,17 @@ PROOFS = [
         "the same; 1 burst ahead",
         lambda: writer(ahead=1),
         Defect(_WRITER, "& ~splitter.o.valid)]", ")]"),
+    ),
+    Proof(
+        "hdl.memory.BurstWriter",
+        "within 4 cycles something moves, while something is to be written; data come within 2, the "
+        "memory is fair within 1, but AW may wait for W",
+        lambda: gets_on(4),
+        Defect(
+            _WRITER,
+            "owed.i.valid.eq(splitter.o.valid & ~noted)",
+            "owed.i.valid.eq(splitter.o.valid & bus.awready)",
+        ),
     ),
     Proof(
         "hdl.memory.BurstWriter",

@@ -67,7 +67,7 @@ def both() -> Bench:
         b.d.comb += [bus.rdata.eq(k), bus.rresp.eq(k), bus.bresp.eq(k)]
     read = _Order(b, "read", manager.ar, channel_of(master.araddr), manager.r_last)
     written = _Order(b, "written", manager.aw, channel_of(master.awaddr), manager.b)
-    owed = _Order(b, "owed", manager.aw, channel_of(master.awaddr), manager.w_last)
+    owed = _Order(b, "owed", manager.offered, channel_of(master.awaddr), manager.w_last)
     manager.check_answers(b, master)
     b.check("R is of the oldest burst's channel", ~master.rvalid | (master.rdata[0] == read.first))
     b.check(
@@ -90,6 +90,11 @@ def both() -> Bench:
     b.cover(
         "the second channel is ready first",
         buses[1].rvalid & ~buses[1].rready & reads[0].open.any(),
+    )
+    here = [bus.wvalid for bus in buses]
+    b.check(
+        "W passes as soon as its AW is offered",
+        ~master.wvalid | (owed.count == 0) | Mux(owed.first, here[1], here[0]),
     )
     b.cover("both are written", writes[0].open.any() & writes[1].open.any())
     return b
@@ -115,6 +120,7 @@ PROOFS = [
             Defect(
                 _NAME, "order.o.ready.eq(valid & ready & last),", "order.o.ready.eq(valid & ready),"
             ),
+            Defect(_NAME, "order.i.valid.eq(offered & ~held)", "order.i.valid.eq(offered & ready)"),
         ),
     ),
 ]

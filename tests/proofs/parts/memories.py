@@ -48,11 +48,11 @@ def answers() -> Bench:
     b = Bench()
     dut, b.m.submodules.dut = block_ram()
     manager = Manager(b, dut.bus, address_bits=1, opened=7, beats=1, early=True)
-    unanswered = manager.writing - manager.owed
+    unanswered = manager.unanswered
     b.within(
         b.check, "B comes within 4 cycles of the last W", (unanswered != 0) & ~dut.bus.bvalid, 4
     )
-    b.check("W is taken only after its AW", ~manager.w | (manager.owed != 0))
+    b.check("W is taken only after its AW", ~manager.w | (manager.lacking != 0))
     b.cover("W comes before its AW", dut.bus.wvalid & (manager.owed == 0))
     b.cover("five bursts wait for their answers", unanswered == 5)
     return b

@@ -58,7 +58,8 @@ class _Book:
                 if name in self.kept:
                     target = self.kept[name][first : first + 32]
                     for lane in range(-(-len(target) // 8)):
-                        with b.m.If(here & ~refused & axil.wstrb[lane]):
+                        frozen = dut.dead & (name in engine)
+                        with b.m.If(here & ~refused & ~frozen & axil.wstrb[lane]):
                             data = axil.wdata.word_select(lane, 8)
                             b.d.sync += target[8 * lane : 8 * lane + 8].eq(data)
                 elif register.access != "ro":
@@ -76,7 +77,7 @@ def registers() -> Bench:
     axil, port = dut.axil, dut.signature.members["axil"].signature.flip()
     given(b, axil, "host", manager=True, signature=port)
     sides = channels(axil, port)
-    b.d.comb += [dut.busy.eq(b.free("busy")), dut.ended.eq(b.free("ended"))]
+    b.d.comb += [getattr(dut, name).eq(b.free(name)) for name in ("busy", "dead", "ended")]
     b.d.comb += [dut.values[r.name].eq(b.free(r.name, r.bits)) for r in dut.live]
     for name in ("aw", "w", "ar"):
         side = sides[name]

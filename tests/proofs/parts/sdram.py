@@ -106,8 +106,8 @@ def answers(bound: int) -> Bench:
     b.within(b.assume, "W is given within 2 cycles", (manager.owed != 0) & ~bus.wvalid, 1)
     for text, waits in {
         "R comes": (manager.reading != 0) & ~bus.rvalid,
-        "W is taken": bus.wvalid & ~bus.wready,
-        "B comes after the last W": (manager.writing > manager.owed) & ~bus.bvalid,
+        "W is taken, once its AW is,": bus.wvalid & ~bus.wready & (manager.lacking != 0),
+        "B comes after the last W": (manager.unanswered != 0) & ~bus.bvalid,
         "AR or AW is taken while nothing is open": Cat(bus.arvalid, bus.awvalid).any()
         & ~Cat(manager.ar, manager.aw).any()
         & (Cat(manager.reading, manager.writing) == 0),

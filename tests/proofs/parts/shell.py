@@ -175,7 +175,7 @@ def protocol() -> Bench:
         b.steady(b.check, f"{name}.AW", bus.awvalid, bus.awready, bus.awaddr[:2])
         b.steady(b.check, f"{name}.W", bus.wvalid, bus.wready, *data)
         b.check(
-            f"{name}: W never comes before its AW was taken, WLAST marks the last beat",
+            f"{name}: W never comes before its AW was offered, WLAST marks the last beat",
             ~bus.wvalid | ((write.owed != 0) & (bus.wlast == write.due)),
         )
     b.check(
@@ -183,9 +183,10 @@ def protocol() -> Bench:
         ~engine.start | (rest & ~engine.dirty & ~dut.busy),
     )
     b.check(
-        "`busy` is low only at rest, with the engine in its reset state",
-        dut.busy | (rest & ~engine.dirty),
+        "`busy` is low only at rest, with the engine in its reset state, or where a port is dead",
+        dut.busy | dut.dead | (rest & ~engine.dirty),
     )
+    b.check("a port that is dead stays so", ~b.past(dut.dead) | dut.dead)
     b.check("the shell is busy from `start` on", ~b.past(engine.start) | dut.busy)
     b.check("the interrupt comes only after a run", ~dut.irq | ran)
     b.cover("the interrupt is raised", dut.irq)
@@ -194,6 +195,10 @@ def protocol() -> Bench:
         ran & ~dut.busy & b.past(dut.busy) & (b.past(b.past(b.past(b.past(buses[0].wstrb)))) == 0),
     )
     b.cover("a run ends", ran & ~dut.busy)
+    b.cover(
+        "a port is dead that offers an address, a word and takes an answer",
+        dut.dead & Cat(buses[0].arvalid, buses[0].wvalid, buses[0].bready).all(),
+    )
     b.cover(
         "the second port has bursts open in both directions when the first is at rest",
         ran & (reads[1].open != 0) & (writes[1].owed != 0) & still[0],
@@ -228,6 +233,7 @@ class _Run:
             self.reads.append(ReadMemory(b, bus, f"memory{k}", opened=1, fair=fair))
             self.writes.append(WriteMemory(b, bus, f"memory{k}", opened=2, fair=fair))
         self.acts, self.reset = Signal(), Signal(name="reset_written")
+        self.refused = Signal(name="start_refused")
         self.watchdog, self.barks = Signal(2, name="watchdog_written"), Signal()
         self.runs, self.ended, self.calm = Signal(), Signal(), Signal(3)
         self._written(b)
@@ -264,6 +270,9 @@ class _Run:
             self.taken.eq(host.wvalid & host.wready & host.wstrb[0]),
             self.acts.eq(self.taken & (self.to == place["control"])),
             self.reset.eq(self.acts & ((host.wdata & Control.RESET) != 0)),
+            self.refused.eq(
+                self.acts & (host.wdata[:2] == Control.START) & ~self.shell.busy & self.shell.dead
+            ),
         ]
         with b.m.If(set_watchdog):
             b.d.sync += self.watchdog.eq(host.wdata)
@@ -310,6 +319,11 @@ def rest(bound: int = 20) -> Bench:
         ~(asked & busy & (waited == bound)),
     )
     b.check("the shell is busy while the run is under way", ~run.runs | busy)
+    small = (run.watchdog == 1) | (run.watchdog == 2)
+    b.check(
+        "no port of a fair memory is dead, but where the watchdog waits for fewer than 3 cycles",
+        ~run.shell.dead | b.past(run.shell.dead) | small | b.past(small),
+    )
     b.cover("RESET is written while a run is under way", run.reset & run.runs)
     b.cover(
         "the watchdog ends a run with a write burst open", run.barks & (run.writes[0].owed != 0)
@@ -354,6 +368,9 @@ def status() -> Bench:
         b.d.sync += [cycles.eq(0), events.eq(0)]
     with b.m.If(run.reset):
         b.d.sync += [done.eq(0), failed.eq(0), report.eq(0)]
+    with b.m.Elif(run.refused):
+        b.d.sync += [done.eq(0), failed.eq(1), report.eq(0), cycles.eq(0)]
+        b.d.sync += report.code.eq(ErrorCode.DEAD_PORT.value)
     with b.m.Elif(run.ended):
         b.d.sync += [
             failed.eq(engine.error | run.barks),
@@ -371,12 +388,16 @@ def status() -> Bench:
         b.d.sync += resets.eq(resets + 1)
     b.check(
         "an engine that was not done is reset for as many cycles as it needs to settle",
-        ~(b.past(busy) & ~busy) | done | b.past(run.reset) | (resets >= engine.settling),
+        ~(b.past(busy) & ~busy)
+        | done
+        | run.shell.dead
+        | b.past(run.reset)
+        | (resets >= engine.settling),
     )
     # a read sees the cycle after that of its address
     at, took, idle = Signal(bits), Signal(), Signal()
     seen = {
-        "status": Cat(~busy, busy, done, failed),
+        "status": Cat(~busy, busy, done, failed, run.shell.dead),
         **{f"error_{name}": Value.cast(report[name]) for name, _ in report_shape},
         "cycles": cycles,
         "count_event": events,
@@ -412,6 +433,9 @@ def status() -> Bench:
         run.reset & done & busy & b.past(b.past(b.past(done))),
     )
     b.cover("the watchdog ends a run", run.barks)
+    b.cover(
+        "a start is refused", ~busy & b.past(busy) & failed & (report.code == ErrorCode.DEAD_PORT)
+    )
     b.cover("a run fails in cycle 0", engine.start & engine.error)
     b.cover("a run is done in cycle 0", engine.start & engine.done & ~engine.error)
     return b
@@ -427,8 +451,8 @@ def interrupts() -> Bench:
     to_interrupt = run.taken & (run.to == run.place["interrupt"])
     start = run.acts & ((host.wdata & Control.START) != 0) & ~busy & ~reset
     b.check(
-        "START begins a run while the shell is idle, and nothing else does",
-        run.engine.start == start,
+        "START begins a run while the shell is idle and no port is dead, and nothing else does",
+        run.engine.start == (start & ~dut.dead),
     )
     b.check("RESET ends in rest, not in a run", ~b.past(reset) | ~run.engine.start)
     # how the run under way has ended: nothing yet, by RESET, or to be told
@@ -440,7 +464,7 @@ def interrupts() -> Bench:
     with b.m.If(reset):
         b.d.sync += told.eq(0)
     with b.m.Elif(run.ended | start):
-        b.d.sync += told.eq(run.ended)
+        b.d.sync += told.eq(run.ended | run.refused)
     with b.m.If(to_interrupt):
         b.d.sync += enabled.eq((host.wdata & Interrupt.ENABLE) != 0)
     for name, value in (("irq", dut.irq), ("the run's end is to be told", told)):
