@@ -46,7 +46,7 @@ class Layout:
 
     Random bits belong to a request: those of a seat's rows begin at each token with a hash of the `seed`, the
     request's number, the layer, the head, the pair of slices, the token's number and the unit of the pair; a token's second update takes those
-    of units that there are not.
+    of units that there are not, and a stripe those of 16 further units, or of more for more updates.
 
     A state of zeros is not loaded: the rates of its first token are 1, and what reads it before takes zeros. So are those of slots that nobody has.
     """
@@ -200,8 +200,9 @@ class Layout:
             for numbers in zip(*whose, strict=True)
         )
         number = token.astype(np.uint64) + first + np.uint64(work.first)
-        further = units * sum(mode == "update" for mode, _ in self.passes[: work.number])
-        words = seed_words(seed, own, layer, head, part, number, unit + further + 16 * stripe)
+        updates = [mode == "update" for mode, _ in self.passes]
+        further = units * sum(updates[: work.number]) + stripe * max(16, units * sum(updates))
+        words = seed_words(seed, own, layer, head, part, number, unit + further)
         made = np.zeros((*shape[:2], 2, 16), dtype=np.uint8)
         made[..., :units, :] = words.astype("<u8").view(np.uint8)
         return self._dealt(made).reshape(tokens, self.seats, -1, 32)
