@@ -10,7 +10,7 @@ from page import names
 MODULES = (
     *("reproduce", "accuracy", "simulation", "model_speed", "explore", "verilog_time"),
     *("postgres_read", "qr_refit", "fit_ratios", "index", "pim_accuracy", "pim_golden"),
-    *("omap", "omap_hbm", "omap_obliviousness", "omap_served"),
+    *("omap", "omap_hbm", "omap_obliviousness", "omap_served", "omap_timing"),
 )
 
 

@@ -9,10 +9,13 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from penstock.cli import run
+from penstock.engines.omap.commands import _DEVICES
 from penstock.host.omap.client import ConnectionLost, connect
 from penstock.host.omap.keyfiles import KeyFileError
 from penstock.host.omap.receipts import ReceiptError, RolledBack
@@ -50,6 +53,24 @@ def _served(keys, state, *more):
             yield process, int(re.match(r"serving on 127\.0\.0\.1:(\d+) ", said)[1])
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize("device", ["device", "native"])
+def test_a_server_says_what_its_device_does_not_keep(device, keys):
+    """`docs/explanation/omap_threats.md` has the same of each device."""
+    command = [sys.executable, "-m", "penstock", "serve", *keys[:1], "--keys", keys[1], "--device"]
+    with subprocess.Popen(
+        [*map(str, command), device], stdout=PIPE, stderr=PIPE, text=True
+    ) as process:
+        assert process.stdout.readline().startswith("serving on ")
+        process.terminate()
+        said = process.communicate()[1].splitlines()
+    assert said[0] == (
+        f"--device {device} is a stand-in for hardware: the time of its answers may tell what is asked, and "
+        "who owns this machine can read the map in its memory"
+    )
+    page = (Path(__file__).parents[2] / "docs/explanation/omap_threats.md").read_text()
+    assert all(f"`--device {name}`" in page for name in _DEVICES)
 
 
 def _connected(keys, port, **options):

@@ -25,7 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS"]
 
-_DEVICES = ("device", "native", "rtl", "netlist")
+_SEEN = "who owns this machine can read the map in its memory"
+_STAND_IN = f"a stand-in for hardware: the time of its answers may tell what is asked, and {_SEEN}"
+_SIMULATED = f"simulated hardware: its cycles do not depend on what is asked, but {_SEEN}"
+#: what carries requests out, and what it is no guarantee of (docs/explanation/omap_threats.md)
+_DEVICES = {
+    "device": _STAND_IN,
+    "native": _STAND_IN,
+    "rtl": _SIMULATED,
+    "netlist": _SIMULATED,
+}
 
 
 def _design(state: State, command: str) -> MapDesign:
@@ -99,14 +108,15 @@ def _serve(state: State, /, **values: Any) -> None:
         raise refused(
             str(problem), f"penstock keys {state.asked.kernel} --out DIR makes keys"
         ) from None
+    place = rest["host"], rest["port"], tls, rest["device"]
     with device:
         if rest["state"] is None:
-            run_ended(_served(device, rest["host"], rest["port"], tls))
+            run_ended(_served(device, *place))
         else:
             kept = _kept(device, keys / "map.json", rest["state"], rest["durable"] or "log")
             try:
                 with kept:
-                    run_ended(_served(kept, rest["host"], rest["port"], tls))
+                    run_ended(_served(kept, *place))
             except StateError as problem:
                 raise refused(str(problem), "make room on the disk; see what ended first") from None
 
@@ -173,8 +183,11 @@ def _tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
     return context
 
 
-async def _served(device: DeviceCarrier, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+async def _served(
+    device: DeviceCarrier, host: str, port: int, tls: ssl.SSLContext | None, kind: str
+) -> None:
     import socket
+    import sys
 
     from penstock.host.omap.server import MapServer
 
@@ -190,6 +203,7 @@ async def _served(device: DeviceCarrier, host: str, port: int, tls: ssl.SSLConte
                 hint if unknown else "--port 0 takes one that is free",
             ) from None
         outer = "TLS" if tls is not None else "no TLS: messages are sealed, connections are not"
+        print(f"--device {kind} is {_DEVICES[kind]}", file=sys.stderr)
         # a line of its own, so that a program that starts the server can read the port
         print(f"serving on {host}:{server.port} ({outer})", flush=True)
         await server.serve()
@@ -213,7 +227,7 @@ def _serving() -> list[click.Parameter]:
         ),
         click.Option(
             ("--device",),
-            type=click.Choice(_DEVICES),
+            type=click.Choice(tuple(_DEVICES)),
             default="device",
             help="What carries requests out: the golden model, the same in C++, or simulated hardware.",
         ),
