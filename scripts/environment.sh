@@ -2,6 +2,7 @@
 #
 #   need PROGRAM...                 see that programs are there; as root on Debian or Ubuntu, install what is missing
 #   environment FOLDER              a virtual environment with Python 3.11 or newer
+#   wheels FOLDER WORK              the project and `studies` as wheels in an empty folder WORK, made with that environment's setuptools
 #   install FOLDER EXTRA            the project and `studies` as wheels, with an extra's packages, into that environment; does nothing where nothing changed
 # shellcheck shell=bash
 
@@ -71,6 +72,15 @@ sources_digest() {
         | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1
 }
 
+wheels() {
+    # from copies: setuptools leaves files beside the sources, and takes up what it left the last time
+    local folder=$1 work=$2
+    mkdir "$work/source"
+    tar --exclude=__pycache__ --exclude='*.egg-info' -cf - pyproject.toml setup.py README.md LICENSE src boards dsl hdl host models sim studies | tar -xf - -C "$work/source"
+    mv "$work/source/studies" "$work/studies"
+    "$folder/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir "$work" "$work/source" "$work/studies"
+}
+
 install() {
     local folder=$1 extra=$2 digest work options=(--quiet --disable-pip-version-check)
     digest=$(sources_digest)
@@ -90,13 +100,9 @@ PYTHON
         "$folder/bin/python" -m pip install "${options[@]}" --no-compile -r "$folder/penstock-requirements.txt"
         cp "$folder/penstock-requirements.txt" "$folder/penstock-packages.txt"
     fi
-    # the wheels are made from copies: setuptools leaves files beside the sources, and takes up what it left the last time
     say "installing Penstock into $folder"
     work=$(mktemp -d)
-    mkdir "$work/source"
-    tar --exclude=__pycache__ --exclude='*.egg-info' -cf - pyproject.toml setup.py README.md LICENSE src boards dsl hdl host models sim studies | tar -xf - -C "$work/source"
-    mv "$work/source/studies" "$work/studies"
-    "$folder/bin/python" -m pip wheel "${options[@]}" --no-deps --no-build-isolation --wheel-dir "$work" "$work/source" "$work/studies" || { rm -rf "$work"; return 1; }
+    wheels "$folder" "$work" || { rm -rf "$work"; return 1; }
     "$folder/bin/python" -m pip install "${options[@]}" --no-deps --force-reinstall "$work"/penstock*.whl || { rm -rf "$work"; return 1; }
     rm -rf "$work"
     printf '%s\n' "$digest $extra" >"$folder/penstock-sources"
