@@ -105,9 +105,7 @@ def _alone(folder: Path) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise KeyFileError(
-            f"{folder}: another process writes keys there", "wait until it has ended"
-        ) from None
+        raise KeyFileError(f"{folder}: another process writes keys there", "wait for it") from None
     finally:
         os.close(handle)
 
@@ -115,6 +113,7 @@ def _alone(folder: Path) -> Iterator[None]:
 def _settle(folder: Path) -> None:
     """As `settle_keys`, of who holds the folder. Raises OSError."""
     if (folder / _WHOLE).exists():
+        _sync_folder(folder)
         for name in FILES:
             with suppress(FileNotFoundError):
                 os.replace(_beside(folder / name), folder / name)
@@ -175,10 +174,8 @@ def _publish(texts: dict[Path, str]) -> None:
     try:
         _settle(folder)
     except OSError as problem:
-        raise KeyFileError(
-            f"{folder}: {problem.strerror}; the new keys are there, and take their places later",
-            "penstock serve, or this command once more, sees to it",
-        ) from None
+        told = f"{folder}: {problem.strerror}; the new keys are there, and take their places later"
+        raise KeyFileError(told, "penstock serve sees to it, and so does penstock keys") from None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -98,12 +98,10 @@ class MapState(Closing):
     def _locked(self) -> list[int]:
         """Lock the folder itself, whose lock no file that is removed takes along, and `lock` in it, for a disk
         that several machines share. Raises StateError, OSError."""
+        places = {self.folder: os.O_RDONLY, self.folder / "lock": os.O_RDWR | os.O_CREAT}
         locks: list[int] = []
         try:
-            for path, how in (
-                (self.folder, os.O_RDONLY),
-                (self.folder / "lock", os.O_RDWR | os.O_CREAT),
-            ):
+            for path, how in places.items():
                 locks.append(os.open(path, how, 0o600))
                 fcntl.flock(locks[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as problem:

@@ -29,12 +29,7 @@ _SEEN = "who owns this machine can read the map in its memory"
 _STAND_IN = f"a stand-in for hardware: the time of its answers may tell what is asked, and {_SEEN}"
 _SIMULATED = f"simulated hardware: its cycles do not depend on what is asked, but {_SEEN}"
 #: what carries requests out, and what it is no guarantee of (docs/explanation/omap_threats.md)
-_DEVICES = {
-    "device": _STAND_IN,
-    "native": _STAND_IN,
-    "rtl": _SIMULATED,
-    "netlist": _SIMULATED,
-}
+_DEVICES = {"device": _STAND_IN, "native": _STAND_IN, "rtl": _SIMULATED, "netlist": _SIMULATED}
 
 
 def _design(state: State, command: str) -> MapDesign:
@@ -187,7 +182,6 @@ async def _served(
     device: DeviceCarrier, host: str, port: int, tls: ssl.SSLContext | None, kind: str
 ) -> None:
     import socket
-    import sys
 
     from penstock.host.omap.server import MapServer
 
@@ -203,7 +197,7 @@ async def _served(
                 hint if unknown else "--port 0 takes one that is free",
             ) from None
         outer = "TLS" if tls is not None else "no TLS: messages are sealed, connections are not"
-        print(f"--device {kind} is {_DEVICES[kind]}", file=sys.stderr)
+        click.echo(f"--device {kind} is {_DEVICES[kind]}", err=True)
         # a line of its own, so that a program that starts the server can read the port
         print(f"serving on {host}:{server.port} ({outer})", flush=True)
         await server.serve()
