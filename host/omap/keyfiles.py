@@ -68,8 +68,7 @@ def write_keys(folder: str | Path, config: OmapConfig) -> list[Path]:
         for path in texts:
             if path.exists():
                 raise FileExistsError(17, "there are keys already", str(path))
-        _publish(texts)
-    return list(texts)
+        return _publish(texts)
 
 
 def renew_keys(folder: str | Path, config: OmapConfig) -> list[Path]:
@@ -85,9 +84,7 @@ def renew_keys(folder: str | Path, config: OmapConfig) -> list[Path]:
         root, known = read_device(folder / "device.json", config), read_map(folder / "map.json")
         generation = read_generation(folder / "device.json") + 1
         salt = known.salt or secrets.token_bytes(SALT_BYTES)
-        texts = _texts(folder, config, root, salt, generation)
-        _publish(texts)
-    return list(texts)
+        return _publish(_texts(folder, config, root, salt, generation))
 
 
 def settle_keys(folder: str | Path) -> None:
@@ -154,9 +151,9 @@ def _texts(
     }
 
 
-def _publish(texts: dict[Path, str]) -> None:
+def _publish(texts: dict[Path, str]) -> list[Path]:
     """Write files so that all are there, whole and on disk, or none: in the place of others, if there are some.
-    Raises OSError for none, KeyFileError for all, of which some do not have their places yet."""
+    Return their paths. Raises OSError for none, KeyFileError for all, of which some do not have their places yet."""
     folder = next(iter(texts)).parent
     try:
         for path, text in texts.items():
@@ -176,6 +173,7 @@ def _publish(texts: dict[Path, str]) -> None:
     except OSError as problem:
         told = f"{folder}: {problem.strerror}; the new keys are there, and take their places later"
         raise KeyFileError(told, "penstock serve sees to it, and so does penstock keys") from None
+    return list(texts)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -552,6 +552,17 @@ def test_a_folder_that_is_moved_has_one_server(copied, tmp_path):
         again.close()
 
 
+def test_what_a_killed_server_left_is_swept(tmp_path):
+    Served(tmp_path).close()
+    before = sorted(path.name for path in tmp_path.iterdir())
+    for name in ("map.json.new", "snapshot-1.new", "spare"):
+        (tmp_path / name).touch()
+    Served(tmp_path).close()
+    names = sorted(path.name for path in tmp_path.iterdir())
+    apart = lambda names: [name for name in names if not name.startswith(("log", "spare"))]
+    assert apart(names) == apart(before)
+
+
 def test_a_folder_that_was_moved_back_is_its_servers_own(tmp_path):
     served = Served(tmp_path / "state")
     (tmp_path / "state").rename(tmp_path / "away").rename(tmp_path / "state")
