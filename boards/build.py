@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,11 +13,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from ..hdl.staging import staging
 from ..models.link.ethernet import Station
 from ..models.memory.blockram import SPRAM_WORDS
 from ..models.resources import Resources
 from ..models.target import Target
-from ..sim.native.store import alone
+from ..sim.native.store import alone, publish, text_of
 from . import flow as steps
 from .board import make_platform
 from .flow import FLOWS, NAME, Endless, Sources, Unfit, place, synthesise
@@ -224,8 +223,7 @@ def _build(
 ) -> Build:
     """Make it anew; `left`: what is left of the limit."""
     begin, flow = perf_counter(), FLOWS[board.family]
-    with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
-        folder = Path(temporary)
+    with staging() as folder:
         try:
             cells = synthesise(board, sources, folder, left())
         except Overdue as problem:
@@ -264,43 +262,19 @@ def _plain(netlist: bytes) -> bytes:
     )
 
 
-def _kept(folder: Path) -> Build | None:
+def _kept(file: Path) -> Build | None:
     try:
-        data = json.loads((folder / "build.json").read_text())
-        files = {name: (folder / name).read_bytes() for name in data.pop("files")}
-        if any(
-            hashlib.sha256(files[name]).hexdigest() != value
-            for name, value in data.pop("sha256").items()
-        ):
-            return None
-        return Build(
-            **{
-                **data,
-                "resources": Resources(**data["resources"]),
-                "runs": tuple(tuple(r) for r in data["runs"]),
-                "files": files,
-            }
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        data = json.loads(text_of(file) or "")
+        files = {name: b64decode(text) for name, text in data["files"].items()}
+        runs = tuple(tuple(run) for run in data["runs"])
+        made = {"resources": Resources(**data["resources"]), "runs": runs, "files": files}
+        return Build(**{**data, **made})
+    except (ValueError, KeyError, TypeError):
         return None
 
 
-def _keep(folder: Path, made: Build) -> None:
-    """Put a finished build into the cache, whole or not at all; a cache that cannot be written is no failure."""
+def _keep(file: Path, made: Build) -> None:
+    """Put a finished build into the cache; one that cannot be written is no failure."""
+    files = {name: b64encode(content).decode() for name, content in made.files.items()}
     with suppress(OSError):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        staged = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".board-"))
-        try:
-            for name, content in made.files.items():
-                (staged / name).write_bytes(content)
-            data = {
-                **asdict(made),
-                "files": sorted(made.files),
-                "sha256": {n: hashlib.sha256(c).hexdigest() for n, c in made.files.items()},
-            }
-            (staged / "build.json").write_text(json.dumps(data))
-            if folder.exists():  # a damaged one, or another process's, made meanwhile
-                shutil.rmtree(folder)
-            os.rename(staged, folder)
-        finally:
-            shutil.rmtree(staged, ignore_errors=True)
+        publish(json.dumps({**asdict(made), "files": files}).encode(), file)

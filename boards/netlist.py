@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import tempfile
-from pathlib import Path
 
+from ..hdl.staging import staging
 from ..sim.netlist import FAMILIES
 from .flow import FLOWS, NAME
 from .tools import run_tool
@@ -39,8 +38,7 @@ def synthesise(verilog: str, family: str, *, multipliers: bool = True) -> str:
     Raises ValueError for an unknown family, tools.ToolMissing, tools.ToolError.
     """
     commands = script(family, multipliers)
-    with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
-        folder = Path(temporary)
+    with staging() as folder:
         # a plan's choice of UltraRAM is for a part that has it
         (folder / "design.v").write_text(_STYLE.sub("", verilog))
         run_tool("yosys", ["-q", "-p", commands], folder)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import stat
 import tempfile
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
+
+from .staging import staging
 
 __all__ = ["cache_folder", "shared", "tool_variables"]
 
@@ -103,4 +106,6 @@ def _private(name: str) -> Path:
         mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
         if mine and not found.st_mode & 0o077:
             return folder
-    return Path(tempfile.mkdtemp(prefix=f"{name}-"))
+    rest = ExitStack()
+    atexit.register(rest.close)
+    return rest.enter_context(staging(f"{name}-"))

@@ -82,7 +82,8 @@ class DeviceProcess(Closing):
         arguments: Sequence[str] = (),
     ) -> None:
         self.config, self._frames = config, Frames.of(config)
-        command = [sys.executable, "-m", module, str(keys), *arguments]
+        # -P: nothing of the current folder is imported
+        command = [sys.executable, "-P", "-m", module, str(keys), *arguments]
         # a session of its own: a terminal's Ctrl-C ends the server, which needs the device to the end
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True

@@ -1,22 +1,24 @@
 """Files in the cache: made by one process at a time, published whole, and taken only if they are
 still what was put there.
 
-Every file ends in the digest of what stands before it. Loaders of libraries and linkers pass over
-bytes behind the end of an object.
+Every file ends in the digest of its name and of what stands before it: one under another's name is not taken. Loaders of
+libraries and linkers pass over bytes behind the end of an object.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from time import monotonic, sleep, time
+
+from ...hdl.staging import held, staging, sweep
 
 __all__ = ["alone", "check_room", "intact", "publish", "text_of", "trim"]
 
@@ -33,13 +35,21 @@ _PATIENCE = 1200.0
 _LOOK = 0.05
 
 
-def _sealed(data: bytes) -> bytes:
-    return data + _MARK + hashlib.sha256(data).hexdigest().encode() + b"\n"
+def _sealed(data: bytes, name: str) -> bytes:
+    digest = hashlib.sha256(b"%b\0%b" % (name.encode(), data)).hexdigest()
+    return data + _MARK + digest.encode() + b"\n"
+
+
+@cache
+def _swept(folder: Path) -> None:
+    """Remove what killed processes have left in a folder of the cache, once in this process."""
+    sweep(folder, r"\.(new|board)-[a-z0-9_]{8}|\..+\.lock")
 
 
 def _content(path: Path) -> bytes | None:
     """Return what was put into a file, which counts as used now; None where it is not there, or not that any more, or others
     can have written it: libraries are run."""
+    _swept(path.parent)
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
@@ -50,7 +60,7 @@ def _content(path: Path) -> bytes | None:
     except OSError:
         return None
     body = data[:-_TRAILER]
-    if len(data) <= _TRAILER or _sealed(body) != data:
+    if len(data) <= _TRAILER or _sealed(body, path.name) != data:
         return None
     if time() - found.st_mtime > _FRESH:
         with suppress(OSError):
@@ -112,7 +122,7 @@ def _locked(lock: Path, until: float) -> int | None:
         while True:
             handle = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
             try:
-                while not _taken(handle):
+                while not held(handle):
                     if monotonic() >= until:
                         os.close(handle)
                         return None
@@ -129,25 +139,13 @@ def _locked(lock: Path, until: float) -> int | None:
         return None
 
 
-def _taken(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def publish(data: bytes, target: Path) -> None:
     """Put a finished file into the cache in one step, in place of a damaged one. Raises OSError."""
-    handle, staged = tempfile.mkstemp(dir=target.parent, prefix=".new-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(_sealed(data))
-        os.chmod(staged, 0o755)
+    with staging(".new-", target.parent) as folder:
+        staged = folder / target.name
+        staged.write_bytes(_sealed(data, target.name))
+        staged.chmod(0o755)
         os.replace(staged, target)
-    except OSError:
-        os.unlink(staged)
-        raise
 
 
 def check_room(needed: int, *folders: Path) -> None:

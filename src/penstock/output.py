@@ -5,12 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from penstock.hdl.staging import staging
 from penstock.models.errors import Error
 
 __all__ = [
@@ -173,22 +172,17 @@ def _unwritten(path: Path, problem: OSError) -> OutputError:
 
 def write_file(path: str | Path, data: bytes) -> Path:
     """Write a file in one step. Raises OutputError."""
-    path, staged = check_file(path), None
+    path = check_file(path)
     try:
         if path.exists() and not path.is_file():  # a pipe or a device: nothing to be replaced
             path.write_bytes(data)
             return path
-        handle, staged = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(staged, 0o666 & ~_umask())
-        os.replace(staged, path)
-        staged = None
+        with staging(f".{path.name}.new-", path.absolute().parent) as folder:
+            staged = folder / path.name
+            staged.write_bytes(data)
+            os.replace(staged, path)
     except OSError as problem:
         raise _unwritten(path, problem) from problem
-    finally:
-        if staged is not None:
-            os.unlink(staged)
     return path
 
 
@@ -198,29 +192,28 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
     Whatever ends it early, the earlier folder is there, or none, or the new one, whole and on the disk. Raises OutputError.
     """
     path = check_folder(path, files)
-    target, staged = path.resolve(), None
+    target = path.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        staged = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
-        made, old = staged / "new", staged / "old"
-        made.mkdir()
-        for name, data in files.items():
-            (made / name).parent.mkdir(parents=True, exist_ok=True)
-            (made / name).write_bytes(data)
-            _sync(made / name)
-        for folder, _, _ in os.walk(made, topdown=False):
-            _sync(Path(folder))
-        if target.exists():
-            os.rename(target, old)
-        os.rename(made, target)
-        _sync(target.parent)
+        with staging(f".{target.name}.new-", target.parent) as staged:
+            made, old = staged / "new", staged / "old"
+            made.mkdir()
+            try:
+                for name, data in files.items():
+                    (made / name).parent.mkdir(parents=True, exist_ok=True)
+                    (made / name).write_bytes(data)
+                    _sync(made / name)
+                for folder, _, _ in os.walk(made, topdown=False):
+                    _sync(Path(folder))
+                if target.exists():
+                    os.rename(target, old)
+                os.rename(made, target)
+                _sync(target.parent)
+            finally:
+                if old.exists() and not target.exists():
+                    os.rename(old, target)
     except OSError as problem:
         raise _unwritten(path, problem) from problem
-    finally:
-        if staged is not None:
-            if (staged / "old").exists() and not target.exists():
-                os.rename(staged / "old", target)
-            shutil.rmtree(staged, ignore_errors=True)
     return path
 
 
@@ -234,9 +227,3 @@ def _sync(path: Path) -> None:
             raise
     finally:
         os.close(handle)
-
-
-def _umask() -> int:
-    now = os.umask(0)
-    os.umask(now)
-    return now

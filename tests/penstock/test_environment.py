@@ -308,7 +308,7 @@ def test_a_full_disk_is_found_before_the_build(
     for place in places.values():
         place.mkdir()
     monkeypatch.setenv("PENSTOCK_CACHE", str(places["cache"]))
-    monkeypatch.setattr(toolchain.tempfile, "tempdir", str(places["temporary"]))
+    monkeypatch.setattr(store.tempfile, "tempdir", str(places["temporary"]))
     real = os.statvfs
 
     def statvfs(path: Path) -> os.statvfs_result:

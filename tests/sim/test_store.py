@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.hdl import staging
 from penstock.sim.native import store
 from penstock.sim.native.toolchain import build_plain
 
@@ -20,6 +21,16 @@ import sys
 from pathlib import Path
 from penstock.sim.native.toolchain import build_plain
 print(build_plain("sum", Path(sys.argv[1])))
+"""
+#: has a file in a folder of its own, beside others, until it is killed
+_STAGES = """
+import sys, time
+from pathlib import Path
+from penstock.hdl.staging import staging
+with staging(sys.argv[1], Path(sys.argv[2])) as folder:
+    (folder / "half").write_text("half")
+    print(folder, flush=True)
+    time.sleep(600)
 """
 #: holds an entry of the cache until it is killed
 _HOLDS = """
@@ -113,7 +124,49 @@ def test_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError("no locks available")
 
-    monkeypatch.setattr(store.fcntl, "flock", refuse)
+    monkeypatch.setattr(staging.fcntl, "flock", refuse)
     source = tmp_path / "sum.cpp"
     source.write_text("int sum(int a, int b) { return a + b; }\n")
     assert build_plain("sum", source).exists()
+
+
+def test_an_entry_under_another_ones_name(tmp_path: Path) -> None:
+    """A seal is of the content and of the name: what was made for another key is made anew."""
+    one, other = tmp_path / "design-1.v", tmp_path / "design-2.v"
+    for path in (one, other):
+        store.publish(path.name.encode(), path)
+    assert store.text_of(one) == "design-1.v" and store.intact(other)
+    one.write_bytes(other.read_bytes())
+    assert store.text_of(one) is None and not store.intact(one)
+    assert store.text_of(other) == "design-2.v"
+
+
+@pytest.mark.parametrize("prefix", [".new-", ".out.new-", staging.TEMPORARY])
+def test_what_a_killed_process_was_making_goes(tmp_path: Path, prefix: str) -> None:
+    """At the next start; that of a process that lives stays, and so does what only looks alike."""
+    both = [_run(_STAGES, prefix, tmp_path) for _ in range(2)]
+    killed, alive = (Path(process.stdout.readline().strip()) for process in both)
+    both[0].kill()
+    both[0].wait()
+    mine = tmp_path / f"{prefix}mine"
+    mine.write_text("")
+    assert (killed / "half").exists()
+    with staging.staging(prefix, tmp_path) as folder:
+        assert set(tmp_path.iterdir()) == {alive, folder, mine}
+    assert set(tmp_path.iterdir()) == {alive, mine} and (alive / "half").exists()
+    both[1].kill()
+    both[1].wait()
+    with staging.staging(prefix, tmp_path):
+        assert not alive.exists()
+    for process in both:
+        process.stdout.close()
+
+
+def test_the_cache_is_swept_once_it_is_used(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    """Of half files, also an earlier version's, and of locks that nobody holds."""
+    for name in (".new-abcdefgh", ".other.lock"):
+        (tmp_path / name).write_text("")
+    (tmp_path / ".board-a1b2c3d4").mkdir()
+    (tmp_path / ".board-a1b2c3d4" / "build.json").write_text("{}")
+    assert store.text_of(tmp_path / "nothing") is None
+    assert [path.name for path in tmp_path.iterdir()] == [".entry.lock"] and holder.poll() is None

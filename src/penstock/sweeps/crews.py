@@ -7,10 +7,10 @@ import os
 import pickle
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from importlib.metadata import version
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -20,6 +20,7 @@ from time import monotonic
 from typing import Any
 
 from penstock.dsl.core.diagnostics import KernelError, Span, error
+from penstock.hdl.staging import staging
 from penstock.sim.processes import end, start
 
 from .grid import bad
@@ -120,9 +121,9 @@ class Processes(Crew):
     def __init__(self, task: Task, count: int) -> None:
         super().__init__()
         data = _packed(task)
-        with tempfile.NamedTemporaryFile(prefix="penstock-sweep-", delete=False) as file:
-            self._place = file.name
-            file.write(data)
+        self._held = ExitStack()
+        self._place = str(self._held.enter_context(staging()) / "task")
+        Path(self._place).write_bytes(data)
         self._threads = ThreadPoolExecutor(count)
         self._all = [_Process(self._place) for _ in range(count)]
         self._idle = list(self._all)
@@ -140,7 +141,7 @@ class Processes(Crew):
         for worker in self._all:
             worker.close(last=True)
         self._threads.shutdown()
-        Path(self._place).unlink(missing_ok=True)
+        self._held.close()
 
 
 class _Process:
@@ -166,7 +167,8 @@ class _Process:
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         with there:
             self._process = start(
-                [sys.executable, *flags, "-c", _MAIN, str(there.fileno())],
+                # -P: nothing of the current folder is imported
+                [sys.executable, *flags, "-P", "-c", _MAIN, str(there.fileno())],
                 env=os.environ | _ALONE,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
