@@ -8,7 +8,7 @@ from common import main
 from page import names
 
 MODULES = (
-    *("reproduce", "accuracy", "simulation", "model_speed", "explore", "verilog_time"),
+    *("reproduce", "accuracy", "simulation", "model_speed", "explore", "verilog_time", "loads"),
     *("postgres_read", "qr_refit", "fit_ratios", "index", "pim_accuracy", "pim_golden"),
     *("omap", "omap_hbm", "omap_obliviousness", "omap_served", "omap_timing"),
 )

@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from amaranth.build import Platform
+
 from ..models.target import Target
 from .tools import ToolMissing
 
@@ -23,4 +25,6 @@ def make_platform(board: Target) -> Any:
         if (problem.name or "").partition(".")[0] != "amaranth_boards":
             raise
         raise ToolMissing("amaranth-boards") from None
+    if not (isinstance(kind, type) and issubclass(kind, Platform)):
+        raise TypeError(f"{name} is no platform of Amaranth's")
     return kind(**dict(board.pins.options))

@@ -13,12 +13,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ..hdl.staging import staging
 from ..models.link.ethernet import Station
 from ..models.memory.blockram import SPRAM_WORDS
 from ..models.resources import Resources
 from ..models.target import Target
 from ..sim.native.store import alone, publish, text_of
+from ..sim.staging import staging
 from . import flow as steps
 from .board import make_platform
 from .flow import FLOWS, NAME, Endless, Sources, Unfit, place, synthesise

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..hdl.staging import staging
 from ..sim.netlist import FAMILIES
+from ..sim.staging import staging
 from .flow import FLOWS, NAME
 from .tools import run_tool
 

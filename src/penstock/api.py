@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +24,7 @@ from penstock.models.target import Target
 from penstock.options import taken
 from penstock.output import as_json
 from penstock.run import BACKENDS, Run
-from penstock.saved import MANIFEST, folder_error, read_folder
+from penstock.saved import MANIFEST, again, folder_error, read_folder
 from penstock.targets import linked, target_named, with_bus
 
 __all__ = [
@@ -39,29 +41,41 @@ __all__ = [
     "opened",
 ]
 
+#: what a folder may call a kernel, several that are joined too
+_WORDS = re.compile(r"[\w .,+()-]{1,300}")
 
-def load(folder: str | Path) -> Design:
+
+def load(folder: str | Path, trust: bool = False) -> Design:
     """As `penstock.design.load`; return the design as its engine sees it."""
-    return opened(folder)[0]
+    return opened(folder, trust)[0]
 
 
-def opened(folder: str | Path) -> tuple[Design, dict[str, Any]]:
-    """Return the design in a folder, and its manifest. Raises FolderError."""
+def opened(folder: str | Path, trust: bool = False) -> tuple[Design, dict[str, Any]]:
+    """Return the design in a folder, and its manifest. `trust`: take its Verilog as it is. Raises FolderError."""
     manifest, files = read_folder(folder)
-    place = Path(folder) / MANIFEST
+    place, wrong = Path(folder) / MANIFEST, ""
     try:
         # that of a board is made again where it is asked for
         verilog = None if {**manifest.get("board", {})} else files["penstock.v"].decode()
-        design = engine_named(manifest["engine"]).load(manifest, verilog)
+        design = engine_named(manifest["engine"]).load(manifest, verilog if trust else None)
+        design = replace(design, folder=hashlib.sha256(as_json(manifest)).hexdigest())
+        for word in (design.name, *map(str, design.lines().values())):
+            if not _WORDS.fullmatch(word):  # exports have it in programs
+                raise ValueError(f"{word!r:.60} is no name of a kernel, and no line of one")
         now = design.manifest()
         other = [key for key in now if as_json({key: manifest[key]}) != as_json({key: now[key]})]
         other += [name for name, data in design.images().items() if files[name] != data]
+        if not (other or verilog is None or design.verilog == verilog):
+            wrong = f"is not what this version makes of {MANIFEST}: it was changed, or another version wrote it"
     except Exception as problem:  # whatever an engine makes of what no engine has written
         what = f"describes no design that this version knows ({type(problem).__name__}: {problem})"
         raise folder_error(place, what) from problem
     if other:
         what = f"describes a design that this version makes otherwise: its {other[0]} is another"
-        raise folder_error(place, what)
+        raise folder_error(place, what, again(place, manifest))
+    if wrong:
+        hint = f"{again(place, manifest)}; Verilog of your own is taken with --trust, in Python trust=True"
+        raise folder_error(place.with_name("penstock.v"), wrong, hint)
     return design, manifest
 
 

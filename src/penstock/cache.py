@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-__all__ = ["kept", "remembered"]
+__all__ = ["kept", "recalled", "remembered"]
 
 #: packages whose code decides what Verilog comes of a plan, whole
 _PACKAGES = ("penstock.hdl", "penstock.models", "penstock.sim", "penstock.dsl", "penstock.boards")
@@ -41,14 +41,29 @@ def remembered(digest: str, make: Callable[[], str], engine: str = "") -> str:
     return kept(f"{digest} {generator(engine)}", make)
 
 
-def kept(key: str, make: Callable[[], str]) -> str:
-    """Return the Verilog that `key` stands for, from the cache if it is there undamaged, else made and kept there."""
+def recalled(digest: str, engine: str = "") -> str | None:
+    """Return what `remembered` has kept, None where that is nothing."""
+    from penstock.sim.native.store import text_of
+
+    file = _file(f"{digest} {generator(engine)}")
+    return None if file is None else text_of(file)
+
+
+def _file(key: str) -> Path | None:
+    """Return where the cache keeps what `key` stands for; None for a cache that cannot be made, which is no reason to stop."""
     from penstock.hdl.environment import cache_folder
-    from penstock.sim.native.store import alone, publish, text_of
 
     try:
-        file = cache_folder() / f"design-{hashlib.sha256(key.encode()).hexdigest()[:32]}.v"
-    except OSError:  # a cache that cannot be made is no reason to stop here
+        return cache_folder() / f"design-{hashlib.sha256(key.encode()).hexdigest()[:32]}.v"
+    except OSError:
+        return None
+
+
+def kept(key: str, make: Callable[[], str]) -> str:
+    """Return the Verilog that `key` stands for, from the cache if it is there undamaged, else made and kept there."""
+    from penstock.sim.native.store import alone, publish, text_of
+
+    if (file := _file(key)) is None:
         return make()
     text = text_of(file)
     if text is None:

@@ -174,13 +174,15 @@ class Design:
         return value
 
 
-def load(folder: str | Path) -> Design:
+def load(folder: str | Path, *, trust: bool = False) -> Design:
     """Return the design that `Design.save`, or `penstock build`, wrote.
 
-    Raises FolderError, a ValueError, where the folder holds none, or a file is not as it was saved.
+    The folder may be anybody's: its Verilog is made anew, and one that differs is refused. `trust`: take the Verilog as it is.
+
+    Raises FolderError, a ValueError, where the folder holds none, or a file is not as it was saved, or not what this version makes.
     """
     check_path("folder", folder)
-    return Design(api.load(folder))
+    return Design(api.load(folder, trust))
 
 
 def compile(

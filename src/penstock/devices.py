@@ -60,6 +60,7 @@ def open_device(
     baud: int | None = None,
     timeout: float | None = None,
     memory_bytes: int | None = None,
+    trust: bool = False,
 ) -> Device:
     """Connect to a device.
 
@@ -70,7 +71,8 @@ def open_device(
     another design is refused; `baud`: of a board, `host.device.BAUD` unless the design's folder
     says otherwise; `timeout`: seconds of silence after which the device is given up: 2, and 30 in
     simulation, which may be slow; `memory_bytes`: of a device in simulation, a multiple of 4096 of
-    block RAM; without it what the design's folder says (a card: at most 256 MiB), or 256 KiB, as for a board with SDRAM.
+    block RAM; without it what the design's folder says (a card: at most 256 MiB), or 256 KiB, as for a board with SDRAM;
+    `trust`: take a folder's Verilog as it is, as `penstock.load` does.
 
     Raises DeviceError (LinkError where nothing answers), FolderError (E806) where a folder holds no
     design, or another than was saved, and BuildError where the simulation cannot be built.
@@ -83,7 +85,7 @@ def open_device(
     manifest: dict[str, Any] = {}
     described: Design | None = None
     if folder is not None:
-        described, manifest = opened(folder)
+        described, manifest = opened(folder, trust)
         own = described.registers
         other = register_map is not None and register_map.design != own.design
         if kind == "sim" and register_map is not None and other:
@@ -108,11 +110,11 @@ def open_device(
     return _behind_a_socket(source, described.registers, timeout)
 
 
-def running(url: str, *, baud: int | None = None) -> int:
+def running(url: str, *, baud: int | None = None, trust: bool = False) -> int:
     """Return the first 32 bits of the digest of the design that a device runs. Raises as `open_device`."""
     kind, place = _parts(url)
     if kind == "sim":  # without building it
-        return opened(_simulated(place)[0])[0].registers.design
+        return opened(_simulated(place)[0], trust)[0].registers.design
     with open_device(url, baud=baud) as device:
         return device.design
 

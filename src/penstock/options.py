@@ -20,6 +20,7 @@ __all__ = [
     "INPUTS",
     "RING",
     "TABLE",
+    "TRUST",
     "Bits",
     "Count",
     "IPAddress",
@@ -252,6 +253,12 @@ INPUTS = (
         None,
         "What a NaN does, and an infinity in a format that has it.  [default: error]",
     ),
+)
+#: of commands that take a folder, or a board's description, from wherever it comes
+TRUST = click.Option(
+    ("--trust",),
+    is_flag=True,
+    help="Run what cannot be made anew to compare it: for what you made, or whose maker you trust.",
 )
 #: options of engines that read tables
 TABLE = (

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from penstock.hdl.staging import staging
 from penstock.models.errors import Error
+from penstock.sim.staging import staging
 
 __all__ = [
     "MANIFEST",

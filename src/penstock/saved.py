@@ -1,6 +1,7 @@
 """Folders of designs: the manifest says what stands in every file, itself included, and who reads one compares.
 
-Digests find what was changed, cut or mixed up. They keep nobody out who computes them anew.
+Digests find what was changed, cut or mixed up. They keep nobody out who computes them anew: what of a folder would be run is made anew,
+or needs its user's word (docs/explanation/trust.md).
 """
 
 from __future__ import annotations
@@ -9,15 +10,26 @@ import hashlib
 import json
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from operator import index
 from pathlib import Path
 from typing import Any
 
-from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
+from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, error
 from penstock.output import MANIFEST, OutputError, as_json
 
-__all__ = ["AGAIN", "FORMAT", "MANIFEST", "FolderError", "folder_error", "read_folder", "sealed"]
+__all__ = [
+    "AGAIN",
+    "FORMAT",
+    "MANIFEST",
+    "FolderError",
+    "again",
+    "folder_error",
+    "read_folder",
+    "sealed",
+    "untrusted",
+]
 
 #: of manifests: version 1 could not be checked, version 2 named a target that had to be known, version 3 had recurrences by decays and
 #: fits over columns of one format, version 4 had recurrences that load zeros
@@ -41,6 +53,26 @@ class FolderError(KernelError, ValueError):
 def folder_error(place: Path, what: str, hint: str = AGAIN) -> FolderError:
     """Return the error that concerns a file of a design's folder, or the folder."""
     return FolderError(Diagnostic("E806", f"{place} {what}", Span.whole(str(place)), hint=hint))
+
+
+def untrusted(what: str, where: str, why: str) -> KernelError:
+    """Return the error for what would be run, where nobody has said that it may be (E807); `where`: what names it."""
+    hint = f"--trust runs it; {why}"
+    return error("E807", what, Span.whole(where), hint=hint)
+
+
+def again(place: Path, manifest: Any) -> str:
+    """Return the command that makes the folder of a manifest anew, as far as that says it in words that no shell reads."""
+    try:
+        board, target = manifest.get("board"), manifest["target"]
+        words = ["build", "--board", board["name"]] if board else ["compile", "--target"]
+        words += [] if board else [target["name"] if isinstance(target, dict) else target]
+        if not re.fullmatch(r"[A-Za-z0-9][\w.+-]{0,63}", words[2], re.ASCII):
+            return AGAIN
+    except (AttributeError, LookupError, TypeError):
+        return AGAIN
+    command, *options = words
+    return f"penstock {command} KERNEL {' '.join(options)} --out {shlex.quote(str(place.parent))}"
 
 
 def sealed(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -112,7 +144,11 @@ def _parsed(place: Path, text: bytes) -> dict[str, Any]:
     version = _FORMAT.search(text)
     if version and version[1] != b"%d" % FORMAT:
         other = f"is of format {version[1][:40].decode()}, and this Penstock reads format {FORMAT}"
-        raise folder_error(place, other)
+        try:
+            hint = again(place, json.loads(text))
+        except (ValueError, RecursionError):
+            hint = AGAIN
+        raise folder_error(place, other, hint)
     found = _DIGEST.findall(text)
     if len(found) != 1:
         raise folder_error(place, "was cut or changed: its own digest is not in it")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.hdl import staging
+from penstock.sim import staging
 from penstock.sim.native import store
 from penstock.sim.native.toolchain import build_plain
 
@@ -26,7 +26,7 @@ print(build_plain("sum", Path(sys.argv[1])))
 _STAGES = """
 import sys, time
 from pathlib import Path
-from penstock.hdl.staging import staging
+from penstock.sim.staging import staging
 with staging(sys.argv[1], Path(sys.argv[2])) as folder:
     (folder / "half").write_text("half")
     print(folder, flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -23,9 +24,10 @@ from penstock.dsl.core.hints import closest
 from penstock.errors import Conflict
 from penstock.models.plugins import absent
 from penstock.models.target import RESOURCES, Link, Target
-from penstock.options import Count, IPAddress, Once
+from penstock.options import TRUST, Count, IPAddress, Once
 from penstock.report.rows import Column, Grid, Part
 from penstock.report.words import size_text
+from penstock.saved import untrusted
 from penstock.state import State
 from penstock.targets import target_named
 
@@ -40,12 +42,19 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "board_named", "compile_for"]
 
 
-def board_named(name: str) -> Target:
-    """Return a board. Raises KernelError (E821)."""
+def board_named(name: str, trust: bool = False) -> Target:
+    """Return a board. Raises KernelError: E821; E807 for a file that names code of its own, where its user does not `trust` it."""
     known = boards()
     if name.endswith(".toml"):
         described = target_named(name)
-        known = {name: described} if described.board is not None else {}
+        board, platforms = described.board, {each.pins.platform for each in known.values()}
+        known = {name: described} if board is not None else {}
+        platform = None if board is None else board.platform
+        offered = platform in platforms or (platform or "").startswith("amaranth_boards.")
+        if platform is not None and not (offered or trust):
+            what = f"{name} names the platform {platform}, which no installed package offers"
+            why = "a package that offers its board needs no word"
+            raise untrusted(what, "--board", why)
     if name not in known:
         hint = (closest(name.lower(), known) or "`penstock boards` lists them") + absent()
         raise error("E821", f"there is no board {name!r}", Span.whole("--board"), hint=hint)
@@ -134,7 +143,7 @@ def _build(state: State, **values: Any) -> None:
     from penstock.commands.job import Job
     from penstock.output import check_folder, earlier
 
-    board, folder = board_named(rest["board"]), Path(rest["out"])
+    board, folder = board_named(rest["board"], rest["trust"]), Path(rest["out"])
     limit = rest["limit"] or LIMIT
     board, address = _linked(board, state.asked.link, rest["ip_address"])
     options = _Options(rest["seeds"] or 1, rest["clock"], rest["jobs"], limit, address)
@@ -402,10 +411,14 @@ def _summary(
 
 
 @click.pass_obj
-def _program(state: State, folder: str, board: str) -> None:
-    """Load the bitstream that `penstock build` wrote into DIR, with openFPGALoader."""
+def _program(state: State, folder: str, board: str, trust: bool) -> None:
+    """Load the bitstream that `penstock build` wrote into DIR, with openFPGALoader.
+
+    A bitstream cannot be made anew to compare it: --trust says that you know who built it.
+    """
     from penstock.boards.flow import FLOWS, NAME
     from penstock.saved import MANIFEST, read_folder
+    from penstock.sim.staging import staging
 
     chosen, place, where = board_named(board), Path(folder), Span.whole("program")
     if chosen.shared is None:
@@ -421,21 +434,27 @@ def _program(state: State, folder: str, board: str) -> None:
         what = f"a bitstream for {built}, not one" if other else "no bitstream"
         hint = f"penstock build KERNEL --board {chosen.name} --out {place}"
         raise error("E827", f"{place} holds {what} for {chosen.name}", where, hint=hint)
+    if not trust:
+        what = f"{bitstream} cannot be made anew to compare it, and a board would run it"
+        raise untrusted(what, "program", "penstock build makes one of your own")
     loader = shutil.which("openFPGALoader")
-    arguments = [*(["-b", chosen.pins.loader] if chosen.pins.loader else []), str(bitstream)]
+    arguments = ["-b", chosen.pins.loader] if chosen.pins.loader else []
     if loader is None:
-        typed = f"openFPGALoader {' '.join(arguments)}"
+        typed = shlex.join(["openFPGALoader", *arguments, str(bitstream.absolute())])
         hint = f"install it (Debian and Ubuntu: apt install openfpgaloader), or type: {typed}"
         raise error("E828", "openFPGALoader is not installed", where, hint=hint)
     try:
-        done = subprocess.run(
-            [loader, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        with staging() as own:  # what was compared, wherever the folder goes meanwhile
+            loaded = own / bitstream.name
+            loaded.write_bytes(files[bitstream.name])
+            done = subprocess.run(
+                [loader, *arguments, str(loaded)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                check=False,
+            )
     except OSError as problem:
         message = f"{loader} does not run: {problem.strerror}"
         raise error("E828", message, where, hint="install openFPGALoader again") from None
@@ -476,6 +495,7 @@ def _own() -> list[click.Parameter]:
             metavar="A",
             help="The board's IPv4 address, with --link udp.",
         ),
+        TRUST,
     ]
 
 
@@ -498,6 +518,7 @@ COMMANDS = (
                 shell_complete=complete,
                 help="The board that is connected.",
             ),
+            TRUST,
         ],
         help=_program.__doc__,
     ),

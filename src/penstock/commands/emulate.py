@@ -10,7 +10,7 @@ import click
 
 from penstock.commandline import Command
 from penstock.errors import Conflict
-from penstock.options import Count, IPAddress, Once
+from penstock.options import TRUST, Count, IPAddress, Once
 from penstock.state import State
 
 __all__ = ["COMMANDS"]
@@ -18,7 +18,13 @@ __all__ = ["COMMANDS"]
 
 @click.pass_obj
 def _emulate(
-    state: State, folder: str, link: str, port: int, tap: str | None, ip_address: bytes | None
+    state: State,
+    folder: str,
+    link: str,
+    port: int,
+    tap: str | None,
+    ip_address: bytes | None,
+    trust: bool,
 ) -> None:
     """Run the device of a design in simulation behind a socket of this machine.
 
@@ -33,7 +39,7 @@ def _emulate(
     if (tap is None) != (ip_address is None):
         hint = "--tap tap0 --ip-address 10.0.0.9, for one"
         raise Conflict("--tap and --ip-address go together", hint)
-    described, manifest = opened(folder)
+    described, manifest = opened(folder, trust)
     source = generated(described, manifest.get("board", {}), link, address=ip_address)
     with ExitStack() as device:
         wait: Callable[[], object] = threading.Event().wait
@@ -79,6 +85,7 @@ COMMANDS = (
                 metavar="A",
                 help="The device's IPv4 address, with --tap.",
             ),
+            TRUST,
         ],
         help=_emulate.__doc__,
     ),

@@ -22,7 +22,7 @@ from penstock.commandline import (
 )
 from penstock.commands.costs import COSTS, check_costs, costs
 from penstock.errors import Conflict
-from penstock.options import Once
+from penstock.options import TRUST, Once
 from penstock.state import State
 from penstock.targets import target_named
 
@@ -44,6 +44,7 @@ class How:
     family: str | None
     device: str | None
     waves: str | None
+    trust: bool = False
 
     def check(self, job: Job) -> None:
         """Raise Conflict for options that do not go with the backend, E904 without data."""
@@ -57,6 +58,8 @@ class How:
         if self.device is not None and self.backend != "board":
             hint = "add --backend board, or leave --device out"
             raise Conflict("--device is for --backend board", hint)
+        if self.trust and self.device is None:
+            raise Conflict("--trust is for --device sim:DIR", "leave --trust out")
         backends = job.engine.backends
         if backends is not None and self.backend not in backends:
             known = ", ".join(sorted(backends))
@@ -88,7 +91,7 @@ def _simulate(state: State, **values: Any) -> int:
     from penstock.commands.job import Job
     from penstock.run import golden, model
 
-    how = How(rest["backend"] or "rtl", rest["family"], rest["device"], rest["waves"])
+    how = How(rest["backend"] or "rtl", *(rest[n] for n in ("family", "device", "waves", "trust")))
     job, outcome, steps = Job.begin(state, "simulate"), state.record, state.steps
     how.check(job)
     job.check_profile(rest["profile"])
@@ -129,7 +132,7 @@ def _compiled(job: Job, how: How) -> Design:
             made = compile_for(job, board)
             if how.device is None:
                 return made
-            shown = running(how.device, baud=board.link.baud or None)
+            shown = running(how.device, baud=board.link.baud or None, trust=how.trust)
             if shown == made.registers.design:
                 return made
             plain = job.compile()
@@ -152,11 +155,11 @@ def _timing(design: Design, how: How) -> Memory | None:
     return design.device_timing(kind)
 
 
-def _device(design: Design, url: str) -> Device:
+def _device(design: Design, url: str, trust: bool) -> Device:
     from penstock.devices import open_device
 
     baud = design.target.link.baud or None
-    return open_device(url, register_map=design.registers, baud=baud)
+    return open_device(url, register_map=design.registers, baud=baud, trust=trust)
 
 
 def run_hardware(state: State, design: Design, how: How) -> Run:
@@ -184,7 +187,7 @@ def run_hardware(state: State, design: Design, how: How) -> Run:
         options["waves"] = how.waves
     with ExitStack() as stack:
         if how.device is not None:
-            options["device"] = stack.enter_context(_device(design, how.device))
+            options["device"] = stack.enter_context(_device(design, how.device, how.trust))
         with steps.step("building the simulation"):
             needed = workload.memory_bytes()
             options["vault"] = workload.vault
@@ -238,6 +241,7 @@ def _own() -> list[click.Parameter]:
         Once(("--device",), metavar="URL", help=device),
         Once(("--waves",), metavar="FILE", help="Write the run's waves (large; for short runs)."),
         click.Option(("--profile",), is_flag=True, help="Show what each line costs."),
+        TRUST,
     ]
 
 

@@ -15,6 +15,11 @@ _DSN = Once(
     required=True,
     help="The server, as postgresql://user@host/database; a superuser.",
 )
+_FORCE = click.Option(
+    ("--force",),
+    is_flag=True,
+    help="Install also where others can write the packages that the server would run.",
+)
 
 
 @click.group("sql")
@@ -23,19 +28,19 @@ def _sql() -> None:
 
 
 @click.pass_obj
-def _install(state: object, dsn: str) -> None:
+def _install(state: object, dsn: str, force: bool) -> None:
     """Make the schema penstock with its functions. They run this interpreter."""
     from penstock.sql.install import install
 
-    click.echo(f"schema penstock is there: {install(dsn)}")
+    click.echo(f"schema penstock is there: {install(dsn, force=force)}")
 
 
 @click.pass_obj
-def _upgrade(state: object, dsn: str) -> None:
+def _upgrade(state: object, dsn: str, force: bool) -> None:
     """Make the functions anew, for this interpreter."""
     from penstock.sql.install import install
 
-    click.echo(f"schema penstock is there: {install(dsn, upgrade=True)}")
+    click.echo(f"schema penstock is there: {install(dsn, upgrade=True, force=force)}")
 
 
 @click.pass_obj
@@ -48,6 +53,7 @@ def _uninstall(state: object, dsn: str) -> None:
 
 
 for _name, _action in {"install": _install, "upgrade": _upgrade, "uninstall": _uninstall}.items():
-    _sql.add_command(Command(_name, callback=_action, params=[_DSN], help=_action.__doc__))
+    _params = [_DSN] if _name == "uninstall" else [_DSN, _FORCE]
+    _sql.add_command(Command(_name, callback=_action, params=_params, help=_action.__doc__))
 
 COMMANDS = (_sql,)

@@ -52,6 +52,8 @@ class Design(hooks.Shown, ABC):
     memory: Memory
     source: str = field(default="", repr=False, compare=False, kw_only=True)
     given_verilog: str | None = field(default=None, repr=False, compare=False, kw_only=True)
+    #: of a design that was read of a folder, the digest of what that says; "" for others
+    folder: str = field(default="", repr=False, compare=False, kw_only=True)
     #: what compiling it has found doubtful
     warned: Sequence[Diagnostic] = field(default=(), repr=False, compare=False, kw_only=True)
     #: why golden results are all that there is of it, None where hardware can be made
@@ -328,10 +330,20 @@ class Design(hooks.Shown, ABC):
         if self.given_verilog:
             return self.given_verilog
         self.check_hardware()
-        from penstock.cache import remembered
         from penstock.hdl.shell.top import shelled
 
-        return remembered(self.digest, lambda: shelled(*self.hardware()), self._package)
+        return self._remembered("", lambda: shelled(*self.hardware()))
+
+    def _remembered(self, kind: str, make: Callable[[], str]) -> str:
+        """Return Verilog from the cache, else made. What a folder says of a plan decides what is kept for that folder, and for no other design."""
+        from penstock.cache import recalled, remembered
+
+        key = f"{self.digest}{kind}"
+        if self.folder:
+            if (text := recalled(key, self._package)) is not None:
+                return text
+            key = f"{key} {self.folder}"
+        return remembered(key, make, self._package)
 
     @property
     def _package(self) -> str:
@@ -391,7 +403,6 @@ class Design(hooks.Shown, ABC):
 
         Raises BuildError where that is more than is simulated, or than the board's SDRAM has.
         """
-        from penstock.cache import remembered
         from penstock.host.device import simulated_device
         from penstock.sim.board import generate, generate_with_sdram
         from penstock.sim.native import BuildError
@@ -404,18 +415,16 @@ class Design(hooks.Shown, ABC):
                     f"the run takes {-(-needed >> 20)} MB"
                 )
             clock_hz = round(board.clock_mhz * 1e6)
-            source = remembered(
-                f"{self.digest} board SDRAM {board.memory.chip} {clock_hz}",
+            source = self._remembered(
+                f" board SDRAM {board.memory.chip} {clock_hz}",
                 lambda: generate_with_sdram(*self.hardware(), chip=board.sdram, clock_hz=clock_hz),
-                self._package,
             )
             return simulated_device(source, self.registers, sdram=(board.sdram, clock_hz))
         kind, size = self.device_memory
         size = size or needed
-        source = remembered(
-            f"{self.digest} board {size} {kind}",
+        source = self._remembered(
+            f" board {size} {kind}",
             lambda: generate(*self.hardware(), memory_bytes=size, memory=kind),
-            self._package,
         )
         return simulated_device(source, self.registers)
 

@@ -109,7 +109,7 @@ class Engine(ABC):
 
     @abstractmethod
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
-        """Return the design that a manifest describes."""
+        """Return the design that a manifest describes, which anybody may have written. `verilog`: where its user trusts it; else None."""
 
     def plans(self, kernel: AnyKernel, request: Request) -> bool:
         """Return whether `check` makes a plan: where anything was said about one."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-import tempfile
 import zlib
 from pathlib import Path
 
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.sim.processes import Threads, run
+from penstock.sim.staging import staging
 
 __all__ = ["MEMORY_MAPS", "check_peakrdl", "register_files"]
 
@@ -41,8 +41,7 @@ def register_files(ip: str, description: bytes, html: bool = False) -> dict[str,
     description. Raises KernelError (E834)."""
     check_peakrdl()
     made = {output: kind for output, kind in _MADE.items() if html or kind != "html"}
-    with tempfile.TemporaryDirectory(prefix="penstock-") as name:
-        folder = Path(name)
+    with staging() as folder:
         (folder / f"{ip}.rdl").write_bytes(description)
         with Threads(len(made)) as pool:
             list(pool.map(lambda one: _run(folder, ip, *one), made.items()))

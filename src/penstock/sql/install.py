@@ -6,12 +6,15 @@ import os
 import shutil
 import sys
 import sysconfig
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Any
 
+from penstock.errors import RunWarning
 from penstock.host.sources.errors import server_error
 from penstock.host.sources.postgres.names import settle
 
@@ -71,11 +74,38 @@ def _transaction(dsn: str) -> Iterator[Any]:
         raise server_error(f"the server refused: {what}{detail}", hint) from problem
 
 
-def install(dsn: str, *, upgrade: bool = False) -> str:
+@cache
+def _changeable() -> str:
+    """Return why others could change what a server would import of this interpreter's packages; "" where they cannot."""
+    from penstock.hdl.environment import changeable
+    from penstock.sql import worker
+
+    assert worker  # it has imported the packages whose places these are
+    packages = {
+        place for each in [*sys.modules.values()] for place in getattr(each, "__path__", ())
+    }
+    return changeable(map(Path, (*filter(None, sys.path), *packages)))
+
+
+def _check(force: bool) -> None:
+    """Raise SourceError where others could change what the server would run; warn of it where that is forced."""
+    if why := _changeable():
+        what = f"{why}, and the server runs what is installed there"
+        if not force:
+            raise server_error(
+                what,
+                "install Penstock where nobody else can write; --force installs the functions all the same",
+            )
+        warnings.warn(what, RunWarning, stacklevel=3)
+
+
+def install(dsn: str, *, upgrade: bool = False, force: bool = False) -> str:
     """Make the schema `penstock` with its functions, or make the functions anew; return the version that a worker of the server says.
 
-    Raises SourceError where the schema is there already, or is not (`upgrade`), and where the server refuses: nothing is changed then.
+    Raises SourceError where the schema is there already, or is not (`upgrade`), where the server refuses, and where others can write what it would
+    import (`force`: a warning): nothing is changed then.
     """
+    _check(force)
     with _transaction(dsn) as connection:
         (there,) = connection.execute(_THERE).fetchone()
         if there is False:  # functions in it would be changed by whoever owns them

@@ -282,7 +282,7 @@ def train(x: _Array, y: _Array, skipped: int, given: Mapping[str, Any]) -> _Foun
     if unknown := next((name for name in options if name not in _OPTIONS), None):
         raise Said(f"there is no option {unknown}", f"options are {', '.join(_OPTIONS)}")
     target, fmt = options.get("target", _TARGET), options.get("format", "float32")
-    if not (isinstance(target, str) and re.fullmatch(r"[a-z0-9.-]+", target)):
+    if not (isinstance(target, str) and re.fullmatch(r"[a-z0-9.-]+(?<!\.toml)", target)):
         raise Said(
             f"there is no target {target}", "write the name of one that penstock targets lists"
         )

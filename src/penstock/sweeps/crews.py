@@ -20,8 +20,8 @@ from time import monotonic
 from typing import Any
 
 from penstock.dsl.core.diagnostics import KernelError, Span, error
-from penstock.hdl.staging import staging
 from penstock.sim.processes import end, start
+from penstock.sim.staging import staging
 
 from .grid import bad
 from .points import Point, Task, code_of

@@ -45,7 +45,7 @@ def opened(folder: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     if not isinstance(config, dict):
         raise unread(f"{place} is no JSON object", "it holds sizes by name")
     if not files:
-        hint = "of a pickled state_dict: ps.LanguageModel.load(torch.load(file), config)"
+        hint = "of a pickled state_dict: ps.LanguageModel.load(torch.load(file, weights_only=True), config)"
         raise unread(f"{folder} has no file *.safetensors", hint)
     tensors: dict[str, Array] = {}
     for file in files:
