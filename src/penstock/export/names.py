@@ -20,7 +20,11 @@ onwritetype posedge property r rclr ref reg regalign regfile rset ruser rw rw1 s
 wclr woclr woset wot wr wset wuser wzc wzs wzt"""
 _HEADERS = """assert complex ctype errno fenv inttypes iso646 limits locale math setjmp signal stdarg stdbool stddef stdint stdio
 stdlib tgmath time wchar wctype"""
-_KEPT = frozenset(f"{_RDL} {_HEADERS} {' '.join(_OURS)} {' '.join(kwlist).lower()}".split())
+#: functions of C11 and POSIX that end as the driver's do (`sem_wait`), which a program may have beside it
+_WAITED = "atomic_flag cnd epoll pthread_cond sem"
+_KEPT = frozenset(
+    f"{_RDL} {_HEADERS} {_WAITED} {' '.join(_OURS)} {' '.join(kwlist).lower()}".split()
+)
 #: types of C99 (7.17 to 7.23) and POSIX (sys/types.h) without their `_t`, by which PeakRDL's header would call the registers
 _TYPES = frozenset(
     """clock div fpos imaxdiv int16 int32 int64 int8 intmax intptr ldiv lldiv max_align ptrdiff sig_atomic size uint16 uint32 uint64
