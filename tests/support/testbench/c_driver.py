@@ -20,6 +20,8 @@ import numpy as np
 
 from penstock.api import compile
 from penstock.export.exporter import _timings
+from penstock.models.errors import ErrorCode
+from penstock.models.shell import Status
 
 from .recorded import CHECK, COMPARE, CYCLES, PUT, SET, WAIT, Recorded, Step
 
@@ -64,7 +66,8 @@ def _starts(steps: Iterator[Step]) -> Iterator[tuple[list[Step], list[Step]]]:
 
 
 class Driver:
-    """The driver of the core in `folder`, on `machine`. `asleep`: how often its callback was called; `late`: it says that its time is up."""
+    """The driver of the core in `folder`, on `machine`. `asleep`: how often its callback was called; `late`: it says that
+    its time is up; `dead`: the status says that a memory port is."""
 
     def __init__(self, folder: Path, machine: Any) -> None:
         self.core, self.ip, self.machine = Recorded(folder), folder.name, machine
@@ -73,14 +76,18 @@ class Driver:
         subprocess.run(command, check=True)
         self.c = ctypes.CDLL(str(library))
         library.unlink()
-        self.asleep, self.late = 0, False
+        self.asleep, self.late, self.dead = 0, False, False
         session = machine.session
         self._io = (
-            _READ(lambda _, at: session.read_word(at)),
+            _READ(self._read),
             _WRITE(lambda _, at, value: session.write_word(at, value)),
             _MOVE(self._load),
             _MOVE(self._store),
         )
+
+    def _read(self, _: int, at: int) -> int:
+        dead = self.dead and at == self.core.registers["status"]
+        return int(self.machine.session.read_word(at)) | (Status.DEAD if dead else 0)
 
     def _load(self, _: int, memory: int, at: int, data: int, size: int) -> int:
         content = np.frombuffer(ctypes.string_at(data, size), np.uint8)
@@ -189,6 +196,16 @@ def play(driver: Driver) -> None:
     code = driver("finish", ctypes.byref(sleeping), ctypes.byref(run), ctypes.byref(ended))
     driver.check(code, after, buffers, ended)
     assert enabled() == 1
+    driver.dead = True
+    for name in ("start", "finish", "run"):
+        last = [] if name == "start" else [None]
+        code = driver(name, ctypes.byref(polling), ctypes.byref(run), *last)
+        assert code == ErrorCode.DEAD_PORT, (name, code)
+    assert driver("reset", ctypes.byref(polling)) == ErrorCode.DEAD_PORT
+    text_of = driver.c[f"{driver.ip}_error_text"]
+    text_of.restype = ctypes.c_char_p
+    said = text_of(int(ErrorCode.DEAD_PORT)).decode()
+    assert said.startswith(ErrorCode.DEAD_PORT.meaning), said
 
 
 def main(kernel: str, core: str, *options: str) -> None:
