@@ -81,13 +81,13 @@ class MapState(Closing):
         self.folder.mkdir(parents=True, exist_ok=True)
         self._check_folder()
         self._locks = self._locked()
+        self._marks = self._locks[-1]
         #: an older generation wrote some of the files, once the log has begun
         self.renewed = False
         self.log: Growing | None = None
         self._spare: Growing | None = None
         self._snapshot: Growing | None = None
         self._seen = hashlib.sha256()
-        self._marks = os.open(self.folder / "synced", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             self._check(known)
             self.number, self.files = self._found()
@@ -96,12 +96,12 @@ class MapState(Closing):
             raise
 
     def _locked(self) -> list[int]:
-        """Lock the folder itself, whose lock no file that is removed takes along, and `lock` in it, for a disk
-        that several machines share. Raises StateError, OSError."""
-        places = {self.folder: os.O_RDONLY, self.folder / "lock": os.O_RDWR | os.O_CREAT}
+        """Lock the folder itself, whose lock no file that is removed takes along, then `lock` in it, for a disk
+        that several machines share, and `synced`; return their handles. Raises StateError, OSError."""
         locks: list[int] = []
         try:
-            for path, how in places.items():
+            for path in (self.folder, self.folder / "lock", self.folder / "synced"):
+                how = os.O_RDWR | os.O_CREAT if locks else os.O_RDONLY
                 locks.append(os.open(path, how, 0o600))
                 fcntl.flock(locks[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as problem:
@@ -437,7 +437,6 @@ class MapState(Closing):
                 file.close()
         self.log = self._spare = self._snapshot = None
         self._lost = 0
-        if self._locks:
-            for handle in (self._marks, *self._locks):
-                os.close(handle)
-            self._locks = []
+        for handle in self._locks:
+            os.close(handle)
+        self._locks = []

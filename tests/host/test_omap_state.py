@@ -552,6 +552,15 @@ def test_a_folder_that_is_moved_has_one_server(copied, tmp_path):
         again.close()
 
 
+def test_a_folder_that_could_not_be_used_can_be_once_that_is_mended(tmp_path):
+    """Nothing keeps it locked."""
+    (tmp_path / "synced").mkdir()
+    with pytest.raises(IsADirectoryError):
+        Served(tmp_path)
+    (tmp_path / "synced").rmdir()
+    Served(tmp_path).close()
+
+
 def test_what_a_killed_server_left_is_swept(tmp_path):
     Served(tmp_path).close()
     before = sorted(path.name for path in tmp_path.iterdir())
