@@ -58,7 +58,11 @@ def opened(folder: str | Path, trust: bool = False) -> tuple[Design, dict[str, A
         # that of a board is made again where it is asked for
         verilog = None if {**manifest.get("board", {})} else files["penstock.v"].decode()
         design = engine_named(manifest["engine"]).load(manifest, verilog if trust else None)
-        design = replace(design, folder=hashlib.sha256(as_json(manifest)).hexdigest())
+        design = replace(
+            design,
+            asked=manifest.get("asked", ""),
+            folder=hashlib.sha256(as_json(manifest)).hexdigest(),
+        )
         for word in (design.name, *map(str, design.lines().values())):
             if not _WORDS.fullmatch(word):  # exports have it in programs
                 raise ValueError(f"{word!r:.60} is no name of a kernel, and no line of one")

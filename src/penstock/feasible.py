@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_bus", "feasible"]
 
+#: what no shell reads, and no address of a server
+_WORD = re.compile(r"(?!.*//)[\w@%+=:,./-]+", re.ASCII)
 #: times that a slower clock may ask for another plan
 _PLANS = 3
 
@@ -90,6 +93,7 @@ def _judged(
     """Return the design, or `whichever` is found first. Raises KernelError (E601) where the part has too little."""
     compiled = engine.compile_any if whichever else engine.compile
     design = compiled(kernel, part, given)
+    design = replace(design, asked=_typed(engine, given))
     if design.refused is not None:  # nothing is built
         return design
     if (short := design.resources.fits(part)) is not None:
@@ -104,6 +108,22 @@ def _judged(
         )
         raise error("E601", message, kernel.name_span, hint=hint, source=kernel.source)
     return design
+
+
+def _typed(engine: Engine, given: Given) -> str:
+    """Return what was given as it is typed, for who compiles the same again; "" where a shell would read some of it otherwise."""
+    words: list[str] = []
+    shared = {"format": getattr(given.format, "name", given.format), "memory": given.memory}
+    for name, value in (shared | {"data": given.source}).items():
+        words += [f"--{name}", value] if isinstance(value, str) else []
+    for option in engine.options.get("compile", ()):
+        value = given.option(option.name)
+        pairs = value.items() if option.repeated and value else ()
+        for key, one in pairs:
+            words += [option.flag, f"{key}={','.join(one) if isinstance(one, tuple) else one}"]
+        if not option.repeated and value is not None:
+            words += [option.flag] if option.flagged else [option.flag, str(value)]
+    return " ".join(words) if all(map(_WORD.fullmatch, words)) else ""
 
 
 def _nearly_full(kernel: AnyKernel, design: Design, part: Target) -> Diagnostic:

@@ -41,6 +41,10 @@ _WRITERS = "penstock compile and penstock build write such folders, run.save tho
 # `as_json` indents the manifest's own entries, and no others, by one space
 _DIGEST = re.compile(rb'^ "sha256": "([0-9a-f]{64})",?$', re.MULTILINE)
 _FORMAT = re.compile(rb'^ "penstock": (\d+),?$', re.MULTILINE)
+#: options of `penstock compile` that name no file to write, with values that no shell reads
+_OPTIONS = re.compile(
+    r"(?!.*//)( --(?!out |json |report )[a-z-]+( (?!-)[\w@%+=:,./-]+)?)+", re.ASCII
+)
 _BLANK = b"0" * 64
 #: the longest text of a manifest: far beyond that of any design
 _LONGEST = 1 << 28
@@ -71,8 +75,10 @@ def again(place: Path, manifest: Any) -> str:
             return AGAIN
     except (AttributeError, LookupError, TypeError):
         return AGAIN
+    asked = f" {manifest.get('asked', '')}"
     command, *options = words
-    return f"penstock {command} KERNEL {' '.join(options)} --out {shlex.quote(str(place.parent))}"
+    more = asked if _OPTIONS.fullmatch(asked) else ""
+    return f"penstock {command} KERNEL {' '.join(options)}{more} --out {shlex.quote(str(place.parent))}"
 
 
 def sealed(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -176,7 +176,7 @@ def test_what_is_said_of_a_folder(design: api.Design, place: Path) -> None:
     assert told("emulate d", 1) == (
         "error[E806]: d/penstock.v is not what this version makes of manifest.json: it was changed, or another version wrote it\n"
         " --> d/penstock.v\n"
-        "hint: penstock compile KERNEL --target small --out d; Verilog of your own is taken with --trust, in Python trust=True\n"
+        "hint: penstock compile KERNEL --target small --format fixed:8,8 --dim d=2 --out d; Verilog of your own is taken with --trust, in Python trust=True\n"
     )
     words = f"{EXAMPLES}/logistic.psk --dim d=2 --format fixed:8,8 --data random:rows=4 -q"
     device = f"simulate {words} --backend board --device"
@@ -187,27 +187,35 @@ def test_what_is_said_of_a_folder(design: api.Design, place: Path) -> None:
 
 
 def test_a_folder_of_another_version(design: api.Design, place: Path) -> None:
-    """The hint, typed with the kernel's file and sizes, makes it anew."""
+    """The hint, typed with the kernel's file, makes it anew."""
     folder = design.save(place / "d")
     text = (folder / "manifest.json").read_bytes()
     (folder / "manifest.json").write_bytes(text.replace(b'"penstock": ', b'"penstock": 9'))
     said = told("emulate d", 1)
     assert "and this Penstock reads format" in said
     hint = said.splitlines()[-1].removeprefix("hint: penstock ")
-    assert hint == "compile KERNEL --target small --out d"
-    run([*hint.replace("KERNEL", str(EXAMPLES / "logistic.psk")).split(), "--dim", "d=2", "-q"])
+    assert hint == "compile KERNEL --target small --format fixed:8,8 --dim d=2 --out d"
+    told([*hint.replace("KERNEL", str(EXAMPLES / "logistic.psk")).split(), "-q"])
     assert ps.load("d").name == "logistic"
 
 
-def test_a_hint_says_nothing_that_a_shell_reads(design: api.Design, place: Path) -> None:
-    design.save(place / "d")
-    file = place / "d" / "manifest.json"
-    file.write_bytes(
-        file.read_bytes()
-        .replace(b'"penstock": ', b'"penstock": 9')
-        .replace(b'"name": "small"', b'"name": "$(touch canary)"')
-    )
-    assert "touch" not in told("emulate d", 1)
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ('"name": "small"', '"name": "$(touch canary)"'),
+        ('"asked": "--format', '"asked": "; touch canary --format'),
+        ('"asked": "--format', '"asked": "--json canary --format'),
+        ('"asked": "--format', '"asked": "--data postgresql://canary --format'),
+    ],
+)
+def test_a_hint_says_nothing_that_a_shell_reads(
+    key: str, text: str, design: api.Design, place: Path
+) -> None:
+    file = design.save(place / "d") / "manifest.json"
+    said = file.read_text().replace('"penstock": ', '"penstock": 9')
+    assert key in said
+    file.write_text(said.replace(key, text))
+    assert "canary" not in told("emulate d", 1)
 
 
 def test_what_a_folder_says_is_kept_for_it_alone(

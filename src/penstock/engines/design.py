@@ -52,6 +52,8 @@ class Design(hooks.Shown, ABC):
     memory: Memory
     source: str = field(default="", repr=False, compare=False, kw_only=True)
     given_verilog: str | None = field(default=None, repr=False, compare=False, kw_only=True)
+    #: the options that it was compiled with, as they are typed
+    asked: str = field(default="", repr=False, compare=False, kw_only=True)
     #: of a design that was read of a folder, the digest of what that says; "" for others
     folder: str = field(default="", repr=False, compare=False, kw_only=True)
     #: what compiling it has found doubtful
@@ -282,6 +284,7 @@ class Design(hooks.Shown, ABC):
             "target": self.target.to_json(),
             "memory": str(self.memory),
             "register_map": self.registers.to_json(),
+            **({"asked": self.asked} if self.asked else {}),
             **self.to_json(),
         }
 
