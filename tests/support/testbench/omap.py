@@ -136,7 +136,7 @@ def _door() -> PresetDoor:
 
 def compile_map(config: OmapConfig) -> Library:
     """The hardware of a map, for simulation, with keys of its own and one session in its table."""
-    registers = register_map(0)
+    registers = register_map(config)
     spaces = ports(config).values()
     specs = [
         PortSpec(f"m{k}_axi", size, True, True, space)
