@@ -20,7 +20,7 @@ from amaranth.hdl._mem import MemoryInstance
 
 __all__ = ["Alike"]
 
-_NAME = re.compile(r"""[^\s"'`;/\\]+""")
+_NAME = re.compile(r'[^\s"]+')
 #: values and statements of a part that is worth a module of its own
 _LEAST = 60
 

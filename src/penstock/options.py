@@ -183,6 +183,12 @@ class Option:
         return kind(names, type=self.type, metavar=self.metavar, help=self.help, **more)
 
 
+def TRUST() -> click.Option:
+    """Return the option of commands that take a folder, or a board's description, from wherever it comes."""
+    text = "Run what is there, not compared with what Penstock makes: of yours, or whose maker you trust."
+    return click.Option(("--trust",), is_flag=True, help=text)
+
+
 def taken(known: Iterable[Option], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options that Python gives as the command line takes them; those that are not `known` as they are.
     Raises OptionError for values that it does not take."""
@@ -253,12 +259,6 @@ INPUTS = (
         None,
         "What a NaN does, and an infinity in a format that has it.  [default: error]",
     ),
-)
-#: of commands that take a folder, or a board's description, from wherever it comes
-TRUST = click.Option(
-    ("--trust",),
-    is_flag=True,
-    help="Run what cannot be made anew to compare it: for what you made, or whose maker you trust.",
 )
 #: options of engines that read tables
 TABLE = (

@@ -11,7 +11,7 @@ import pytest
 import penstock.api as api
 import penstock.commands.boards as building
 from penstock.assumed import fitted
-from penstock.boards.build import Build
+from penstock.boards.build import Build, _keep, _kept
 from penstock.boards.catalogue import boards
 from penstock.devices import open_device
 from penstock.dsl.core.bind import schema_for
@@ -148,3 +148,17 @@ def test_the_simulated_device_of_a_build_has_its_memory(
         open_device(f"sim:{tmp_path / 'out'}")
     size = part.memory.bytes if part.memory.kind != "SDRAM" else 1 << 18
     assert asked == {"memory_bytes": size, "memory": memory, "baud": simulated.BAUD}
+
+
+def test_a_build_in_the_cache_is_sealed_with_its_name(tmp_path: Path) -> None:
+    """One under another's name, or damaged, is made anew."""
+    one, other = tmp_path / "board-1", tmp_path / "board-2"
+    runs, need = ((1, 40.5, 2.0),), Resources(3, 4, 0, 1)
+    files = {"penstock.bit": bytes(range(256)), "netlist.v": b"module penstock; endmodule\n"}
+    made = Build("b", 12.0, 15.0, "", "", 1, need, runs, 0.5, {"LUT4": 3}, {}, "d", files)
+    _keep(one, made)
+    assert _kept(one) == made
+    other.write_bytes(one.read_bytes())
+    assert _kept(other) is None
+    one.write_bytes(one.read_bytes().replace(b"LUT4", b"LUT5"))
+    assert _kept(one) is None

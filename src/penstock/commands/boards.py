@@ -420,7 +420,7 @@ def _program(state: State, folder: str, board: str, trust: bool) -> None:
     from penstock.saved import MANIFEST, read_folder
     from penstock.sim.staging import staging
 
-    chosen, place, where = board_named(board), Path(folder), Span.whole("program")
+    chosen, place, where = board_named(board, trust), Path(folder), Span.whole("program")
     if chosen.shared is None:
         message = f"{chosen.name} is programmed with its vendor's tools"
         hint = "its project folder has the Tcl for it"
@@ -495,7 +495,7 @@ def _own() -> list[click.Parameter]:
             metavar="A",
             help="The board's IPv4 address, with --link udp.",
         ),
-        TRUST,
+        TRUST(),
     ]
 
 
@@ -518,7 +518,7 @@ COMMANDS = (
                 shell_complete=complete,
                 help="The board that is connected.",
             ),
-            TRUST,
+            TRUST(),
         ],
         help=_program.__doc__,
     ),

@@ -85,7 +85,7 @@ COMMANDS = (
                 metavar="A",
                 help="The device's IPv4 address, with --tap.",
             ),
-            TRUST,
+            TRUST(),
         ],
         help=_emulate.__doc__,
     ),

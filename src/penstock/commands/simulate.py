@@ -241,7 +241,7 @@ def _own() -> list[click.Parameter]:
         Once(("--device",), metavar="URL", help=device),
         Once(("--waves",), metavar="FILE", help="Write the run's waves (large; for short runs)."),
         click.Option(("--profile",), is_flag=True, help="Show what each line costs."),
-        TRUST,
+        TRUST(),
     ]
 
 
