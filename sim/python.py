@@ -20,6 +20,7 @@ from ..models.shell import Control, Interrupt, RegisterMap, Status
 from .machine import Closing, Ended, Feed, Hung, Progress, Transfer, Unsupported
 from .memory.axi import AxiMemory
 from .memory.dram import fast
+from .memory.modes import NO_MODES, Mode
 from .native.toolchain import PortSpec
 from .windows import Windows
 
@@ -45,8 +46,8 @@ class _Pins:
 class _Port(AxiMemory):
     """A memory port in the windows of its space."""
 
-    def __init__(self, pins: Any, memory: Windows, timing: Memory, space: int) -> None:
-        super().__init__(pins, np.zeros(0, dtype=np.uint8), timing)
+    def __init__(self, pins: Any, memory: Windows, timing: Memory, space: int, modes: Mode) -> None:
+        super().__init__(pins, np.zeros(0, dtype=np.uint8), timing, modes)
         self._memory, self._space = memory, space
 
     def load(self, address: int, width: int) -> bytes | None:
@@ -71,7 +72,7 @@ class PythonMachine(Closing):
     Parameters: `engine`: not elaborated yet, its modules submodules (`hdl.modules.Submodules`);
     `ports`: of its top; `memory`: timing of all ports, or by a port's name ("m0", …); `waves`: a
     file for the waves of the latest run, as VCD, which then begins with a reset; `vault`: its values by
-    name, of an engine that has some (`models.shell.VaultValue`).
+    name, of an engine that has some (`models.shell.VaultValue`); `modes`: of all ports' memory.
     """
 
     capacity, apart = None, 0
@@ -84,6 +85,7 @@ class PythonMachine(Closing):
         *,
         waves: str | Path | None = None,
         vault: Mapping[str, int] | None = None,
+        modes: Mode = NO_MODES,
     ) -> None:
         self.register_map: RegisterMap = engine.register_map
         self.register_map.vault_words(vault or {})
@@ -101,6 +103,7 @@ class PythonMachine(Closing):
                 self._memory,
                 fast(timings.get(f"m{k}", FixedLatency())),
                 port.space,
+                modes,
             )
             for k, port in enumerate(ports)
         ]

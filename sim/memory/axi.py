@@ -5,6 +5,7 @@ Whole engines run on `sim.native`, which follows the same rules a thousand times
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from ...models.memory import Memory
 from ...models.memory.dram import Channel, Dram
+from .modes import LATEST, NO_MODES, Mode
 
 __all__ = ["AxiMemory"]
 
@@ -39,6 +41,8 @@ class AxiMemory:
         Bytes from address 0 on; writes change them. Accesses beyond its end are answered with SLVERR.
     timing
         When things happen.
+    modes, seed
+        What memory does beside, at random where it is `LATE`.
 
     Attributes
     ----------
@@ -50,10 +54,18 @@ class AxiMemory:
         All bursts so far, each [cycle, "read" or "write", address, beats, FNV-1a of its bytes].
     """
 
-    def __init__(self, bus: Any, content: np.ndarray, timing: Memory) -> None:
+    def __init__(
+        self,
+        bus: Any,
+        content: np.ndarray,
+        timing: Memory,
+        modes: Mode = NO_MODES,
+        seed: int = 1,
+    ) -> None:
         self.bus = bus
         self.content = content
         self.timing = timing
+        self.modes, self._random = modes, random.Random(seed)
         self.ar: list[int] = []
         self.r: list[int] = []
         self.aw: list[int] = []
@@ -73,7 +85,7 @@ class AxiMemory:
     def _ready(self, cycle: int, address: int, beats: int) -> list[int]:
         """Return from which cycle on each beat of a burst is there, whose AR is in `cycle`."""
         if self.channel is None:
-            return [cycle + self.timing.latency] * beats
+            return [cycle + self.timing.latency + self._late()] * beats
         width = self.bus.signature.data_bytes
         found = self.channel.read(cycle - self.origin, address, beats, width)
         return [self.origin + ready for ready in found]
@@ -81,9 +93,26 @@ class AxiMemory:
     def _answer(self, cycle: int, address: int, beats: int) -> int:
         """Return from which cycle on a burst is answered, whose last word is taken in `cycle`."""
         if self.channel is None:
-            return cycle + self.timing.latency
+            return cycle + self.timing.latency + self._late()
         width = self.bus.signature.data_bytes
         return self.origin + self.channel.write(cycle - self.origin, address, beats, width)
+
+    def _late(self) -> int:
+        return self._random.randrange(LATEST) if Mode.LATE in self.modes else 0
+
+    def _ready_to_write(
+        self, seen: Mapping[str, int], free: bool, begun: bool, whole: bool
+    ) -> tuple[bool, bool]:
+        """Return AWREADY and WREADY; `begun`: a burst lacks words, `whole`: one lacks its address alone."""
+        waits, word_waits = (bool(seen[c + "valid"] and not seen[c + "ready"]) for c in ("aw", "w"))
+        address, word = True, free
+        if Mode.READY_AFTER_VALID in self.modes:
+            address, word = waits, word and word_waits
+        if Mode.ADDRESS_WAITS in self.modes:
+            return waits and word_waits and not begun, word and begun
+        if Mode.DATA_FIRST in self.modes:
+            return address and whole, word and not whole
+        return address, word
 
     @property
     def _interval(self) -> int:
@@ -111,7 +140,7 @@ class AxiMemory:
         self, ctx: Any, channel: str, names: Sequence[str]
     ) -> AsyncIterator[dict[str, int]]:
         """Yield, cycle for cycle, what is on an address channel and in these signals."""
-        asked = [channel + name for name in ("valid", "addr", "len", "size", "burst")]
+        asked = [channel + name for name in ("valid", "ready", "addr", "len", "size", "burst")]
         watched = [*asked, *names]
         async for _, _, *values in ctx.tick().sample(*(getattr(self.bus, n) for n in watched)):
             yield dict(zip(watched, values, strict=True))
@@ -139,7 +168,7 @@ class AxiMemory:
         cycle = 0
         ctx.set(bus.arready, 1)
         async for seen in self._sampled(ctx, "ar", ("rvalid", "rready")):
-            if seen["arvalid"]:
+            if seen["arvalid"] and seen["arready"]:
                 address, beats = self._asked(seen, "ar")
                 self.ar.append(cycle)
                 self.bursts.append((address, beats))
@@ -155,6 +184,8 @@ class AxiMemory:
                 if not queue[0][2]:
                     queue.popleft()
             cycle += 1
+            if Mode.READY_AFTER_VALID in self.modes:
+                ctx.set(bus.arready, seen["arvalid"] and not seen["arready"])
             offered = bool(queue) and cycle >= max(queue[0][0][0], free)
             ctx.set(bus.rvalid, offered)
             if offered:
@@ -165,9 +196,12 @@ class AxiMemory:
                 ctx.set(bus.rlast, queue[0][2] == 1)
 
     def _place(self, burst: list[Any], word: bytes, strobe: int, last: int) -> bool:
-        """Write the next word of a burst (address, beats left, response, record); return whether it is the last."""
+        """Write the next word of a burst (address, beats left, response, record, words that are written
+        with the answer); return whether it is the last."""
         _add(burst[3], word)
-        if not self.store(burst[0], word, strobe):
+        if Mode.VISIBLE_AT_B in self.modes:
+            burst[4].append((burst[0], word, strobe))
+        elif not self.store(burst[0], word, strobe):
             burst[2] = 2
         burst[0] += len(word)
         burst[1] -= 1
@@ -179,7 +213,7 @@ class AxiMemory:
         bus, width = self.bus, self.bus.signature.data_bytes
         addresses: deque[list[Any]] = deque()
         words: deque[tuple[bytes, int, int]] = deque()  # that wait for their burst's address
-        responses: deque[list[int]] = deque()
+        responses: deque[list[Any]] = deque()
         free = 0
         answer = 0
         cycle = 0
@@ -187,11 +221,11 @@ class AxiMemory:
         ctx.set(bus.wready, 1)
         names = ("wvalid", "wready", "wdata", "wstrb", "wlast", "bvalid", "bready")
         async for seen in self._sampled(ctx, "aw", names):
-            if seen["awvalid"]:
+            if seen["awvalid"] and seen["awready"]:
                 address, beats = self._asked(seen, "aw")
                 self.aw.append(cycle)
                 record = self._begin(cycle, "write", address, beats)
-                addresses.append([address, beats, 0, record])
+                addresses.append([address, beats, 0, record, []])
             if seen["wvalid"] and seen["wready"]:
                 self.w.append(cycle)
                 free = cycle + self._interval
@@ -200,14 +234,21 @@ class AxiMemory:
                 )
             while words and addresses:
                 if self._place(addresses[0], *words.popleft()):
-                    _, _, response, (_, _, at, beats, _) = addresses.popleft()
-                    responses.append([self._answer(cycle, at, beats), response])
+                    ended = addresses.popleft()
+                    responses.append([self._answer(cycle, *ended[3][2:4]), ended[2], ended[4]])
             if seen["bvalid"] and seen["bready"]:
                 self.b.append(cycle)
                 answer = cycle + 1
                 responses.popleft()
             cycle += 1
-            ctx.set(bus.wready, cycle >= free)
-            ctx.set(bus.bvalid, bool(responses) and cycle >= max(responses[0][0], answer))
-            if responses:
+            whole = bool(words and words[-1][2])
+            address, word = self._ready_to_write(seen, cycle >= free, bool(addresses), whole)
+            ctx.set(bus.awready, address)
+            ctx.set(bus.wready, word)
+            offered = bool(responses) and cycle >= max(responses[0][0], answer)
+            ctx.set(bus.bvalid, offered)
+            if offered:
+                if not all([self.store(*word) for word in responses[0][2]]):
+                    responses[0][1] = 2
+                responses[0][2] = []
                 ctx.set(bus.bresp, responses[0][1])

@@ -35,7 +35,11 @@ constexpr uint8_t OKAY = 0, SLVERR = 2;
 
 struct Window { uint64_t base, size; uint8_t* bytes; bool writable; uint32_t space; };
 struct Note { uint32_t port; uint32_t kind; uint64_t cycle, address; };            // see `Violation` and `OUTSIDE` in session.py
-enum Kind : uint32_t { OUTSIDE_READ, OUTSIDE_WRITE, NOT_INCR, NOT_FULL_WORD, UNALIGNED, CROSSES_4K, WLAST_WRONG, UNSTABLE };
+enum Kind : uint32_t { OUTSIDE_READ, OUTSIDE_WRITE, NOT_INCR, NOT_FULL_WORD, UNALIGNED, CROSSES_4K, WLAST_WRONG, UNSTABLE, W_WAITS_FOR_AWREADY };
+// As `Mode` of sim/memory/modes.py.
+enum Mode : uint32_t { ADDRESS_WAITS = 1, DATA_FIRST = 2, VISIBLE_AT_B = 4, READY_AFTER_VALID = 8, LATE = 16 };
+constexpr uint64_t LATEST = 64;                  // cycles more, at most, of what is late
+constexpr uint64_t STALLED = 100'000;            // cycles of an address that waits for words which do not come
 constexpr size_t MAX_NOTES = 64;
 // A burst as it went over a port, in the order of `Transfer` in session.py; `digest` is FNV-1a over its bytes.
 struct Record { uint64_t cycle, address, digest; uint32_t write, beats; };
@@ -72,6 +76,7 @@ struct Shared {
     std::vector<Note> notes;
     std::vector<Change> changes;                 // by cycle, the next one last
     std::vector<Feed> feeds;
+    bool stalled = false;                        // a note says so
 
     Feed* fed(uint64_t address) {
         for (Feed& feed : feeds)
@@ -107,6 +112,7 @@ public:
     bool empty() const { return !count_; }
     uint32_t size() const { return count_; }
     T& front() { return items_[head_]; }
+    const T& back() const { return items_[(head_ + count_ - 1) & (items_.size() - 1)]; }
     void pop() { head_ = (head_ + 1) & (items_.size() - 1); --count_; }
     void clear() { head_ = count_ = 0; }
     void push(const T& item) {
@@ -126,7 +132,7 @@ struct Random {
     bool chance(uint32_t percent) { return (next() >> 32) * 100 >> 32 < percent; }
 };
 
-struct Timing { uint64_t latency = 20, interval = 1; uint32_t stall_percent = 0; };
+struct Timing { uint64_t latency = 20, interval = 1; uint32_t stall_percent = 0, modes = 0; };
 
 // In the order of `PortStatistics` in session.py.
 struct Statistics { uint64_t bytes_read, bytes_written, read_bursts, write_bursts, max_reads_open, max_writes_open, read_blocked; };
@@ -135,8 +141,9 @@ template <class T> uint8_t* raw(T& value) { return reinterpret_cast<uint8_t*>(&v
 
 struct ReadBurst { uint64_t at; const uint8_t* bytes; uint32_t left, record; Feed* feed; };
 struct WriteBurst { uint64_t aw, address; uint8_t* bytes; uint32_t left, record, beats; };
-struct Answer { uint64_t at; uint8_t response; };
 template <unsigned BYTES> struct Word { uint8_t data[BYTES], strobe[(BYTES + 7) / 8]; bool last; };
+template <unsigned BYTES> struct Store { uint8_t* to; Word<BYTES> word; };
+struct Answer { uint64_t at; uint8_t response; uint32_t unseen; };
 
 template <class Pins> class Port {
     static constexpr unsigned BYTES = Pins::bytes;
@@ -147,16 +154,18 @@ template <class Pins> class Port {
     Ring<ReadBurst> reads_;
     Ring<int64_t> ready_;                        // of DRAM: from which cycle on each beat is there
     uint64_t read_free_ = 0;
-    bool rvalid_ = false, arready_ = true, ar_moves_ = false, r_moves_ = false;
+    bool rvalid_ = false, arready_ = true, r_moves_ = false;
     // writes
     Ring<WriteBurst> writes_;
     Ring<Word<BYTES>> early_;                    // words whose burst's address was not taken yet
+    Ring<Store<BYTES>> unseen_;                  // stored when their burst is answered
     Ring<Answer> answers_;
+    uint64_t aw_since_ = 0;                      // the cycle of the latest word, or in which no address waited
     uint64_t write_free_ = 0, answer_free_ = 0;
-    bool awready_ = true, wready_ = true, bvalid_ = false, aw_moves_ = false, w_moves_ = false, b_moves_ = false;
+    bool awready_ = true, wready_ = true, bvalid_ = false, w_moves_ = false, b_moves_ = false;
     // an address that was offered and not taken, to see that it stays
     uint64_t ar_held_ = 0, aw_held_ = 0;
-    bool ar_holds_ = false, aw_holds_ = false;
+    bool ar_holds_ = false, aw_holds_ = false, w_holds_ = false;
 
     template <class A> bool check(A address, uint32_t length, uint32_t size, uint32_t burst) {
         uint64_t first = address, last = first + uint64_t(length) * BYTES - 1;
@@ -176,10 +185,13 @@ template <class Pins> class Port {
         for (unsigned k = 0; k < BYTES; ++k) digest = (digest ^ data[k]) * FNV_PRIME;
     }
 
+    uint64_t late() { return timing.modes & LATE ? random.next() % LATEST : 0; }
+
     void ask(uint64_t address, uint32_t length) {
         int64_t ready[256];
         dram->read(int64_t(shared_->cycle - shared_->began), address, length, BYTES, ready);
-        for (uint32_t k = 0; k < length; ++k) ready_.push(int64_t(shared_->began) + ready[k]);
+        const int64_t more = late();
+        for (uint32_t k = 0; k < length; ++k) ready_.push(int64_t(shared_->began) + ready[k] + more);
     }
 
 public:
@@ -199,10 +211,11 @@ public:
 
     void reset(Top& top) {
         ready_.clear();
-        reads_.clear(); writes_.clear(); early_.clear(); answers_.clear();
+        reads_.clear(); writes_.clear(); early_.clear(); unseen_.clear(); answers_.clear();
         read_free_ = write_free_ = answer_free_ = 0;
-        rvalid_ = bvalid_ = ar_holds_ = aw_holds_ = false;
-        ar_moves_ = r_moves_ = aw_moves_ = w_moves_ = b_moves_ = false;
+        rvalid_ = bvalid_ = ar_holds_ = aw_holds_ = w_holds_ = false;
+        r_moves_ = w_moves_ = b_moves_ = false;
+        aw_since_ = shared_->cycle;
         arready_ = awready_ = wready_ = true;
         if constexpr (Pins::reads) { Pins::arready(top) = 1; Pins::rvalid(top) = 0; Pins::rid(top) = 0; }
         if constexpr (Pins::writes) { Pins::awready(top) = 1; Pins::wready(top) = 1; Pins::bvalid(top) = 0; Pins::bid(top) = 0; }
@@ -211,19 +224,17 @@ public:
     // With outputs settled: what will be transferred at the coming edge.
     inline void sample(Top& top) {
         if constexpr (Pins::reads) {
-            ar_moves_ = false;
             if (__builtin_expect(Pins::arvalid(top), 0)) {
                 const uint64_t address = Pins::araddr(top);
                 if (ar_holds_ && address != ar_held_) shared_->note(index_, UNSTABLE, address);
                 ar_holds_ = !arready_;
                 ar_held_ = address;
                 if (arready_) {
-                    ar_moves_ = true;
                     const uint32_t length = uint32_t(Pins::arlen(top)) + 1;
                     const bool good = check(address, length, Pins::arsize(top), Pins::arburst(top));
                     const uint8_t* bytes = good ? shared_->find(Pins::space, address, uint64_t(length) * BYTES, false) : nullptr;
                     if (good && !bytes) shared_->note(index_, OUTSIDE_READ, address);
-                    reads_.push({shared_->cycle + timing.latency, bytes, length, begin_record(false, address, length),
+                    reads_.push({shared_->cycle + timing.latency + late(), bytes, length, begin_record(false, address, length),
                                  __builtin_expect(shared_->feeds.empty(), 1) ? nullptr : shared_->fed(address)});
                     if (dram) ask(address, length);
                     ++statistics.read_bursts;
@@ -260,6 +271,7 @@ public:
                 shared_->note(index_, UNSTABLE, aw_held_);
                 aw_holds_ = false;
             }
+            w_holds_ = Pins::wvalid(top) && !wready_;
             w_moves_ = wready_ && Pins::wvalid(top);
             if (w_moves_) {
                 if (writes_.empty()) {
@@ -306,13 +318,21 @@ public:
                 }
             }
             Pins::rvalid(top) = rvalid_;
-            if (__builtin_expect(stall, 0)) Pins::arready(top) = arready_ = !random.chance(stall);
+            if (__builtin_expect(stall | timing.modes, 0)) {
+                arready_ = !random.chance(stall);
+                if (timing.modes & READY_AFTER_VALID) arready_ = arready_ && ar_holds_;
+                Pins::arready(top) = arready_;
+            }
         }
         if constexpr (Pins::writes) {
             if (w_moves_) {
                 write_free_ = now - 1 + timing.interval;
             }
             if (b_moves_) {
+                for (uint32_t k = answers_.front().unseen; k; --k) {
+                    place(unseen_.front().to, unseen_.front().word.data, unseen_.front().word.strobe);
+                    unseen_.pop();
+                }
                 answers_.pop();
                 answer_free_ = now;
                 bvalid_ = false;
@@ -324,24 +344,57 @@ public:
             }
             Pins::bvalid(top) = bvalid_;
             wready_ = now >= write_free_;
-            if (__builtin_expect(stall, 0)) {
+            if (__builtin_expect(stall | timing.modes, 0)) {
                 wready_ = wready_ && !random.chance(stall);
-                Pins::awready(top) = awready_ = !random.chance(stall);
+                awready_ = !random.chance(stall);
+                if (timing.modes) hesitate();
+                Pins::awready(top) = awready_;
             }
             Pins::wready(top) = wready_;
         }
     }
 
 private:
+    static void place(uint8_t* to, const uint8_t* data, const uint8_t* strobe) {
+        bool all = true;
+        for (unsigned k = 0; k < BYTES / 8; ++k) all = all && strobe[k] == 0xFF;
+        if (BYTES >= 8 && all) std::memcpy(to, data, BYTES);
+        else
+            for (unsigned k = 0; k < BYTES; ++k)
+                if (strobe[k / 8] >> (k % 8) & 1) to[k] = data[k];
+    }
+
+    // READY of the write channels in the modes; each was down or up for a word and an address before.
+    void hesitate() {
+        const uint32_t modes = timing.modes;
+        const bool whole = !early_.empty() && early_.back().last;
+        if (modes & READY_AFTER_VALID) {
+            awready_ = awready_ && aw_holds_;
+            wready_ = wready_ && w_holds_;
+        }
+        if (modes & ADDRESS_WAITS) {
+            awready_ = awready_ && aw_holds_ && w_holds_ && writes_.empty();
+            wready_ = wready_ && !writes_.empty();
+        } else if (modes & DATA_FIRST) {
+            awready_ = awready_ && whole;
+            wready_ = wready_ && !whole;
+        }
+        if (!aw_holds_ || w_holds_ || w_moves_) aw_since_ = shared_->cycle;
+        if (modes & (ADDRESS_WAITS | DATA_FIRST) && !whole && shared_->cycle - aw_since_ >= STALLED && !shared_->stalled) {
+            shared_->note(index_, W_WAITS_FOR_AWREADY, aw_held_);
+            shared_->stalled = true;
+        }
+    }
+
     void store(const uint8_t* data, const uint8_t* strobe, bool wlast) {
         WriteBurst& burst = writes_.front();
         if (burst.bytes) {
-            bool all = true;
-            for (unsigned k = 0; k < BYTES / 8; ++k) all = all && strobe[k] == 0xFF;
-            if (BYTES >= 8 && all) std::memcpy(burst.bytes, data, BYTES);
-            else
-                for (unsigned k = 0; k < BYTES; ++k)
-                    if (strobe[k / 8] >> (k % 8) & 1) burst.bytes[k] = data[k];
+            if (__builtin_expect(timing.modes & VISIBLE_AT_B, 0)) {
+                Store<BYTES> later{burst.bytes, {}};
+                std::memcpy(later.word.data, data, sizeof later.word.data);
+                std::memcpy(later.word.strobe, strobe, sizeof later.word.strobe);
+                unseen_.push(later);
+            } else place(burst.bytes, data, strobe);
             burst.bytes += BYTES;
         }
         statistics.bytes_written += BYTES;
@@ -352,7 +405,7 @@ private:
             const uint64_t last = std::max(burst.aw, shared_->cycle);
             const uint64_t at = dram ? shared_->began + dram->write(int64_t(last - shared_->began), burst.address, burst.beats, BYTES)
                                      : last + timing.latency;
-            answers_.push({at, burst.bytes ? OKAY : SLVERR});
+            answers_.push({at + late(), burst.bytes ? OKAY : SLVERR, burst.bytes && timing.modes & VISIBLE_AT_B ? burst.beats : 0});
             writes_.pop();
         }
     }
@@ -506,7 +559,7 @@ struct Session {
 
     uint64_t run(uint64_t limit) {
         const uint64_t first = shared.cycle;
-        while (!top->irq && shared.cycle - first < limit) cycle();
+        while (!top->irq && shared.cycle - first < limit && !shared.stalled) cycle();
         while (rising) cycle();
         if (top->irq && feeding) {
             arrivals = shared.feeds.front().times;
@@ -533,9 +586,9 @@ API void penstock_unmap(void* s, uint64_t base, uint32_t space) {
     auto& windows = self(s).shared.windows;
     windows.erase(std::remove_if(windows.begin(), windows.end(), [&](const Window& w) { return w.base == base && w.space == space; }), windows.end());
 }
-API void penstock_timing(void* s, uint32_t port, uint64_t latency, uint64_t interval, uint32_t stall_percent, uint64_t seed) {
+API void penstock_timing(void* s, uint32_t port, uint64_t latency, uint64_t interval, uint32_t stall_percent, uint32_t modes, uint64_t seed) {
     self(s).one(port, [&](auto& p) {
-        p.timing = {latency, interval, stall_percent};
+        p.timing = {latency, interval, stall_percent, modes};
         p.dram.reset();
         p.random.state = seed * 0x9E3779B97F4A7C15ull | 1;
     });
@@ -587,7 +640,11 @@ API uint64_t penstock_cycle(void* s) { return self(s).shared.cycle; }
 API void penstock_statistics(void* s, uint32_t port, uint64_t* out) {
     self(s).one(port, [&](auto& p) { std::memcpy(out, &p.statistics, sizeof p.statistics); });
 }
-API void penstock_clear_statistics(void* s) { self(s).each([](auto& p) { p.statistics = {}; }); self(s).shared.notes.clear(); }
+API void penstock_clear_statistics(void* s) {
+    self(s).each([](auto& p) { p.statistics = {}; });
+    self(s).shared.notes.clear();
+    self(s).shared.stalled = false;
+}
 API uint32_t penstock_notes(void* s, Note* out, uint32_t room) {
     auto& notes = self(s).shared.notes;
     const uint32_t count = std::min<uint32_t>(room, notes.size());

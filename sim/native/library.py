@@ -45,7 +45,7 @@ _API = {
     "reset": (None, [_PTR]),
     "map": (None, [_PTR, _U64, _PTR, _U64, _INT, _U32]),
     "unmap": (None, [_PTR, _U64, _U32]),
-    "timing": (None, [_PTR, _U32, _U64, _U64, _U32, _U64]),
+    "timing": (None, [_PTR, _U32, _U64, _U64, _U32, _U32, _U64]),
     "fail": (None, [_PTR, _U32, _INT, _U64]),
     "write_register": (_INT, [_PTR, _U64, _U32]),
     "read_register": (_INT, [_PTR, _U64, ctypes.POINTER(_U32)]),

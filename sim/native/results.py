@@ -31,6 +31,9 @@ class Violation(IntEnum):
     CROSSES_4K = 5
     WLAST_WRONG = 6
     UNSTABLE = 7  #: an address that was offered was withdrawn or changed before it was taken
+    W_WAITS_FOR_AWREADY = (
+        8  #: a burst's words do not come before its address is taken (AXI4, A3.3.1)
+    )
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from ...models.memory import FixedLatency, Memory
 from ...models.memory.dram import Dram
 from ...models.shell import IDENTITY, PATIENCE, Control, Interrupt, Status
 from ..machine import Closing, Feed, Transfer
+from ..memory.modes import NO_MODES, Mode
 from ..memory.parameters import parameters
 from .library import RECORD, Library, RawNote
 from .results import (
@@ -83,20 +84,24 @@ class Session(Closing):
         memory: Memory | Mapping[str, Memory],
         *,
         stall_percent: int = 0,
+        modes: Mode | None = None,
         seed: int = 1,
     ) -> None:
         """Set the timing of all ports from the next cycle on, or of ports by name ("m0", "m1", …).
 
-        `stall_percent` > 0 holds back every handshake at random, by `seed`: no model covers that;
-        it is for bit-exactness alone.
+        `stall_percent` > 0 holds back every handshake at random, by `seed`, and `modes` say what
+        else memory does (drawn by `seed` with stalls, none without): no model covers that; it is for
+        bit-exactness alone.
         """
+        if modes is None:
+            modes = Mode.drawn(seed) if stall_percent else NO_MODES
         for k, port in enumerate(self.library.ports):
             timing = memory.get(f"m{k}") if isinstance(memory, Mapping) else memory
             if timing is None:
                 continue
             latency, interval = timing.latency, timing.interval(port.data_bytes)
             self._api.penstock_timing(
-                self._handle, k, latency, interval, stall_percent, seed * 64 + k
+                self._handle, k, latency, interval, stall_percent, modes.value, seed * 64 + k
             )
             if isinstance(timing, Dram):
                 self._api.penstock_dram(self._handle, k, parameters(timing).ctypes.data)
@@ -251,14 +256,14 @@ class Session(Closing):
         while simulated < limit and not finished:
             begin = perf_counter()
             simulated += self._api.penstock_run(self._handle, min(piece, limit - simulated))
+            broken = [note for note in self.notes() if note.kind > Violation.OUTSIDE_WRITE]
+            if broken:
+                raise ProtocolError("; ".join(map(str, broken)))
             finished = bool(self._api.penstock_irq(self._handle))
             if perf_counter() - begin < 0.1:
                 piece *= 2
             if progress is not None:
                 progress(simulated)
-        broken = [note for note in self.notes() if note.kind > Violation.OUTSIDE_WRITE]
-        if broken:
-            raise ProtocolError("; ".join(map(str, broken)))
         report = self._report(finished, simulated)
         if finished:
             self.write("interrupt", Interrupt.PENDING)

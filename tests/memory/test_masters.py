@@ -9,6 +9,7 @@ from amaranth.hdl import Module, Signal
 from penstock.hdl.memory import AXI4, BurstReader, BurstWriter
 from penstock.models.memory import FixedLatency, Reader, Writer, split
 from penstock.sim.memory.axi import AxiMemory
+from penstock.sim.memory.modes import Mode
 from testbench.pysim import simulate
 
 
@@ -205,3 +206,48 @@ def test_words_before_their_address():
     expected[[8, 9, 10, 64, 65]] = words
     assert np.array_equal(content.view(np.uint64), expected)
     assert (memory.w, memory.aw, memory.b) == ([0, 1, 2, 3, 4], [5, 6], [10, 11])
+
+
+@pytest.mark.parametrize("mode", [*Mode, Mode.DATA_FIRST | Mode.VISIBLE_AT_B | Mode.LATE])
+def test_modes(mode):
+    """What AXI4 allows memory beside its timing changes no bytes."""
+    rng = np.random.default_rng(mode.value)
+    content = rng.integers(0, 256, 1 << 14, dtype=np.uint8)
+    before = content.copy()
+    reader, writer = BurstReader(bus_bytes=8), BurstWriter(bus_bytes=8)
+    module = Module()
+    module.submodules.reader, module.submodules.writer = reader, writer
+    ports = [AxiMemory(part.bus, content, FixedLatency(5, 8), mode, 3) for part in (reader, writer)]
+    words = rng.integers(0, 1 << 63, 300).tolist()
+    read, answered = [], []
+
+    async def write(ctx):
+        await give(ctx, writer.i, [{"address": 4000, "beats": len(words)}])
+        await give(ctx, writer.i_data, words)
+        while not ctx.get(writer.idle):
+            answered.append(bool((content[6360:6400] == before[6360:6400]).all()))
+            await ctx.tick()
+
+    async def take(ctx):
+        await give(ctx, reader.i, [{"address": 8192, "beats": 300}])
+        ctx.set(reader.o.ready, 1)
+        while len(read) < 300:
+            _, _, valid, payload = await ctx.tick().sample(reader.o.valid, reader.o.payload)
+            if valid:
+                read.append(payload.data)
+
+    async def give(ctx, stream, items):
+        for item in items:
+            ctx.set(stream.payload, item)
+            ctx.set(stream.valid, 1)
+            while not (await ctx.tick().sample(stream.ready))[2]:
+                pass
+        ctx.set(stream.valid, 0)
+
+    simulate(module, write, take, background=(ports[0].reads, ports[1].writes))
+    assert np.array_equal(content[4000:6400].view(np.uint64), words)
+    assert np.array_equal(content[8192:10592].view(np.uint64), read)
+    content[4000:6400] = before[4000:6400]
+    assert np.array_equal(content, before)
+    # the last burst's words, until its answer
+    assert all(answered[:-2]) if Mode.VISIBLE_AT_B in mode else not all(answered)

@@ -14,6 +14,7 @@ from penstock.hdl.shell import Shell, to_verilog
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.shell import Status
+from penstock.sim.memory.modes import Mode
 from penstock.sim.native import (
     BuildError,
     Library,
@@ -28,8 +29,8 @@ from penstock.sim.native import (
     toolchain,
     wave_format,
 )
-from testbench.late_addresses import late_addresses
 from testbench.toy import CopyEngine, copy_cycles, copy_map
+from testbench.wrapped import late_addresses, words_after_awready
 
 SOURCE, TARGET = 0x10_0000, 0x1_0000_0000
 KEY = 0xA5A5A5A5
@@ -43,6 +44,11 @@ def library(bus_bytes: int, ports: int, **options) -> Library:
 @pytest.fixture(scope="module")
 def one() -> Library:
     return library(8, 1)
+
+
+@pytest.fixture(scope="module")
+def two() -> Library:
+    return library(8, 2)
 
 
 def session(lib: Library, memory: FixedLatency, size: int = 1 << 18, seed: int = 0):
@@ -319,3 +325,46 @@ def test_waves(kind, tmp_path):
     else:  # the header: its block's type and length, and the first and last time
         times = struct.unpack_from(">9xQQ", path.read_bytes())
     assert (min(times), max(times)) == (200, 695)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_modes(two, mode):
+    """Memory that does what AXI4 allows changes cycles alone."""
+    made, source, target = session(two, FixedLatency(5, 8))
+    values = {"source": SOURCE + 40, "target": TARGET + 4000, "words": 333, "stride": 4096}
+    with made:
+        plain = made.run(values).cycles
+        for seed, stall in ((1, 0), (2, 50)):
+            target[:] = 0
+            made.set_memory(FixedLatency(5, 8), stall_percent=stall, modes=mode, seed=seed)
+            report = made.run(values, limit=200_000)
+            assert report.error is None and report.cycles >= plain
+            expect = expected(source, len(target), 40, 4000, 2664)
+            expect |= expected(source, len(target), 40 + 4096, 4000 + 4096, 2664)
+            assert np.array_equal(target, expect)
+    assert len({Mode.drawn(seed) for seed in range(200)}) == 3 * 8
+
+
+@pytest.mark.parametrize("mode", [Mode.ADDRESS_WAITS, Mode.DATA_FIRST])
+def test_words_that_wait_for_awready(mode, one):
+    """AXI4 forbids it (A3.3.1): such memory names the port, and the run ends."""
+    engine = CopyEngine(bus_bytes=8, ports=1)
+    shell = Shell(engine, engine.register_map)
+    ports = toolchain.design_ports(shell)
+    path = toolchain.build_library(words_after_awready(to_verilog(shell)), ports, optimise="-O0")
+    made, source, target = session(Library(path, ports, engine.register_map), FixedLatency())
+    with made:
+        values = {"source": SOURCE, "target": TARGET, "words": 100}
+        assert made.run(values).error is None  # today's memory does not see it
+        made.set_memory(FixedLatency(), modes=mode)
+        with pytest.raises(
+            ProtocolError,
+            match=r"^m0_axi: W_WAITS_FOR_AWREADY at address 0x100000000 in cycle \d{6}$",
+        ):
+            made.run(values)
+        assert made.cycle < 110_000
+        made.reset()
+        made.set_memory(FixedLatency())
+        made.clear_statistics()
+        assert made.run(values).error is None
+        assert np.array_equal(target[:800], expected(source, 800, 0, 0, 800))
