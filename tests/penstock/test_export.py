@@ -36,8 +36,8 @@ from penstock.sim.native.toolchain import verilator_root
 from penstock.targets import target_named
 from testbench.cores import flipped, icarus, lint, made, ran, schema
 from testbench.kernels.by_index import LRMF, ratings, with_channels
-from testbench.late_addresses import late_addresses
 from testbench.outside import KERNEL, commands, installed
+from testbench.wrapped import late_addresses, words_after_awready
 
 Commanded = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).resolve().parents[2]
@@ -270,6 +270,29 @@ def test_words_before_their_address(core: Path, tmp_path: Path) -> None:
     done = icarus(folder, "adder", "+any_cycles")
     assert done.returncode == 0 and "PASS adder: " in done.stdout, done.stdout
     assert "cycles not compared" in done.stdout
+
+
+MODES = ["+address_waits", "+data_first", "+visible_at_b", "+ready_after_valid", "+late=7"]
+
+
+def test_modes_of_the_bench(core: Path, tmp_path: Path) -> None:
+    """Memory does what AXI4 allows; words that wait for AWREADY, which it forbids, are told by name."""
+    for options in (*((mode,) for mode in MODES), tuple(MODES[1:]), tuple(MODES[::2])):
+        done = icarus(core, "adder", *options)
+        assert done.returncode == 0 and "cycles not compared" in done.stdout, (options, done.stdout)
+    folder = tmp_path / "adder"
+    shutil.copytree(core, folder)
+    top = folder / "rtl/adder.v"
+    top.write_text(words_after_awready(top.read_text(), "adder"))
+    assert "PASS adder: " in icarus(folder, "adder", "+any_cycles").stdout
+    for mode in MODES[:2]:
+        done = icarus(folder, "adder", mode)
+        assert done.returncode == 1 and re.search(
+            r"^FAIL adder: m1 offers no word before its burst's address is taken: "
+            r"AXI4 \(A3.3.1\) forbids to wait for AWREADY$",
+            done.stdout,
+            re.MULTILINE,
+        ), done.stdout
 
 
 def test_fusesoc(core: Path, tmp_path: Path) -> None:
