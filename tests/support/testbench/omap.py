@@ -27,6 +27,7 @@ from penstock.models.omap.shell import port_bytes, ports, register_map
 from penstock.models.omap.storages import memories
 from penstock.models.omap.traffic import bursts, page_traffic
 from penstock.models.omap.vault import Role
+from penstock.models.shell import RegisterMap
 from penstock.sim.machine import Ended
 from penstock.sim.native import Library, PortSpec, build
 from penstock.sim.native.machine import NativeMachine
@@ -42,6 +43,7 @@ __all__ = [
     "compile_map",
     "config",
     "expected",
+    "map_verilog",
     "requests",
     "unset",
 ]
@@ -136,7 +138,13 @@ def _door() -> PresetDoor:
 
 def compile_map(config: OmapConfig) -> Library:
     """The hardware of a map, for simulation, with keys of its own and one session in its table."""
-    registers = register_map(config)
+    text, specs, registers = map_verilog(config)
+    return build(text, ports=specs, register_map=registers)
+
+
+def map_verilog(config: OmapConfig) -> tuple[str, list[PortSpec], RegisterMap]:
+    """The same as Verilog, with its ports and registers."""
+    registers = register_map(0)
     spaces = ports(config).values()
     specs = [
         PortSpec(f"m{k}_axi", size, True, True, space)
@@ -146,7 +154,7 @@ def compile_map(config: OmapConfig) -> Library:
         f"{config!r} preset {generator('penstock.engines.omap')}",
         lambda: to_verilog(Shell(MapEngine(config, door=_door()), registers)),
     )
-    return build(filled(text, unset(config)), ports=specs, register_map=registers)
+    return filled(text, unset(config)), specs, registers
 
 
 def unset(config: OmapConfig) -> list[tuple[int, Storage]]:
@@ -161,12 +169,12 @@ def _round(size: int) -> int:
 class Board:
     """A map's hardware in simulation, with the memory of a host and HBM. Pages lie at 0, requests and
     answers of up to `most` requests behind them. `cleared`: a run without operations has cleared HBM.
-    `messages`: the timing of requests and answers, else that of `host`."""
+    `messages`: the timing of requests and answers, else that of `host`; `machine`: another one."""
 
     def __init__(
         self,
         config: OmapConfig,
-        library: Library,
+        library: Library | None,
         host: FixedLatency,
         hbm: FixedLatency,
         *,
@@ -175,6 +183,7 @@ class Board:
         most: int = 2000,
         messages: FixedLatency | None = None,
         cleared: bool = True,
+        machine: Any = None,
     ) -> None:
         self.config, self.frames = config, Frames.of(config)
         memories = {
@@ -182,7 +191,7 @@ class Board:
         }
         if messages is not None:
             memories["m1"] = messages
-        self.machine = NativeMachine(
+        self.machine = machine or NativeMachine(
             library,
             memories,
             stall_percent=stall_percent,

@@ -35,9 +35,7 @@ def build(config: PimConfig) -> Library:
     library = ModuleLibrary()
     verilog = filled(shelled(PimEngine(config, 0, library), library), memories(config))
     return build_native(
-        verilog,
-        ports=(PortSpec("m0_axi", config.bus, True, True),),
-        register_map=register_map(config),
+        verilog, ports=(PortSpec("m0_axi", config.bus, True, True),), register_map=register_map(0)
     )
 
 

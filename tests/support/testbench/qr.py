@@ -71,9 +71,9 @@ def build(plan: FitPlan | TableFitPlan, **options: Any) -> Library:
     """Compile a plan's engine for simulation; `options` as `sim.native.build`."""
     kind: Any
     kind, registers = (
-        (FitEngine, register_map(plan))
+        (FitEngine, register_map())
         if isinstance(plan, FitPlan)
-        else (TableFitEngine, table_register_map(plan))
+        else (TableFitEngine, table_register_map())
     )
 
     def verilog() -> str:

