@@ -7,7 +7,7 @@ import sys
 
 from amaranth.hdl import Array, Cat, Const, Mux, Signal, Value
 from harness import Bench, Defect, Proof
-from harness.environment import offer, take
+from harness.environment import awaited, offer, take
 from harness.small import registers_of, shrunk
 
 from penstock.hdl.link.bridge import Bridge
@@ -41,8 +41,8 @@ class Requests:
 def bus_answers(
     b: Bench, name: str, bus, *, check: bool = True, fair: bool = True, data: int = 0
 ) -> None:
-    """A bus that answers each of its channels, with anything; `fair`: within 2 cycles. `data`: free
-    bits of each byte of R.
+    """A bus that answers each of its channels, with anything; `fair`: within 2 cycles of what it may
+    wait for (`awaited`). `data`: free bits of each byte of R.
     """
     reads, aw, w = (Signal(name=f"{name}_{what}") for what in ("reads", "aw", "w"))
     b.d.comb += [
@@ -69,6 +69,14 @@ def bus_answers(
     ]
     b.steady(b.assume, f"{name}.R (given)", bus.rvalid, bus.rready, *given)
     b.steady(b.assume, f"{name}.B (given)", bus.bvalid, bus.bready, bus.bresp)
+    if check:
+        early = bus.wvalid & ~aw & ~bus.awvalid
+        b.check(f"{name}: W comes only when its AW is offered or taken", ~early)
+    due = {"ar": Const(1)}
+    if fair:
+        due["aw"], due["w"] = awaited(
+            b, name, given=bus.wvalid, passed=w, offered=aw | bus.awvalid, taken=aw
+        )
     for channel, payload in (
         ("ar", bus.araddr),
         ("aw", bus.awaddr),
@@ -78,7 +86,8 @@ def bus_answers(
         if check:
             b.steady(b.check, f"{name}.{channel.upper()}", valid, ready, payload)
         if fair:
-            b.within(b.assume, f"{name} takes {channel.upper()} within 2 cycles", valid & ~ready, 1)
+            waits = valid & ~ready & due[channel]
+            b.within(b.assume, f"{name} takes {channel.upper()} within 2 cycles", waits, 1)
     if fair:
         b.within(b.assume, f"{name} gives R within 2 cycles", reads & ~bus.rvalid, 1)
         b.within(b.assume, f"{name} gives B within 2 cycles", aw & w & ~bus.bvalid, 1)
@@ -522,9 +531,12 @@ PROOFS = [
     Proof(
         "hdl.link.Bridge",
         "AXI's rules on both buses; within 12 cycles a byte is taken or given, those not counted in "
-        "which a byte given has to wait; buses answer within 2",
+        "which a byte given has to wait; buses answer within 2, but AW and W may wait for each other",
         bridge,
-        Defect(_B, 'm.next = "READ_BYTE"', 'm.next = "READ_ANSWER"'),
+        (
+            Defect(_B, 'm.next = "READ_BYTE"', 'm.next = "READ_ANSWER"'),
+            Defect(_B, 'self._ask(m, "w", ~given)', 'self._ask(m, "w", addressed & ~given)'),
+        ),
         covers=40,
     ),
     Proof(
