@@ -32,8 +32,8 @@ __all__ = [
 
 IDENTITY = 0x504E5354  #: "PNST": what `identity` reads
 TOP = "penstock"  #: the module around every engine
-#: Cycles without a transfer after which a port that is brought to rest is dead, where the watchdog is off: 4 ms at 250 MHz, a thousand times
-#: what a memory is silent for of its own accord (DDR4 refreshes in 350 ns, and calibrates its termination in 1 µs: JESD79-4, tRFC and tZQoper).
+#: Cycles without a transfer after which a port that is brought to rest is dead, where the watchdog is off: more than the longest latency of a model
+#: (`models.memory.FixedLatency`), and at 250 MHz 4 ms, a thousand times what DDR4 is silent for of its own accord (JESD79-4: tRFC, tZQoper).
 PATIENCE = 1 << 20
 VERSION = 0x0001_0001  #: of the common block: major in the high half, minor in the low
 

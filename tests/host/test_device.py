@@ -13,7 +13,7 @@ import pytest
 from penstock.devices import open_device
 from penstock.host.device import DeviceError, LinkError, serial_device
 from penstock.host.device.errors import Unfit
-from penstock.models.errors import Error, HardwareError
+from penstock.models.errors import Error, ErrorCode, HardwareError, RunError
 from penstock.models.link import Identity
 from penstock.models.shell import RegisterMap, Status
 from penstock.models.strider.errors import PageError
@@ -81,6 +81,29 @@ def test_a_run() -> None:
         again = pickle.loads(pickle.dumps(caught.value))
         assert isinstance(again, Error) and isinstance(again, TimeoutError)
         assert str(again) == again.message and again.code == "E831" and "wait again" in again.hint
+
+
+def test_a_dead_memory_port_is_said() -> None:
+    """By a run that the watchdog ended, by a start, and by a soft reset: each with its hint."""
+    endpoint, registers, _ = golden()
+    dead = Status.IDLE | Status.DEAD
+    meaning = "a memory port made no transfer while it was brought to rest"
+    hint = "reset the device by its pin or program it again; the memory behind its ports does not answer"
+    with SerialServer(endpoint) as server, serial_device(server.path, register_map=MAP) as device:
+        for code, message in {
+            ErrorCode.WATCHDOG: f"WATCHDOG at block 0: nothing moved for too long: {meaning}",
+            ErrorCode.DEAD_PORT: f"DEAD_PORT at block 0: {meaning}",
+        }.items():
+            registers.put("status", int(dead | Status.ERROR))
+            registers.put("error_code", int(code))
+            report = device.report()
+            assert report.error == HardwareError(code) and report.status == dead | Status.ERROR
+            problem = RunError(report.error)
+            assert (problem.message, problem.hint) == (message, hint)
+        with pytest.raises(RunError) as caught:
+            device.stop()
+        told = caught.value
+        assert (told.message, told.hint, told.code) == (message, hint, "E818")
 
 
 def test_a_thousand_transfers_on_a_bad_line() -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from penstock.hdl.shell import Shell, to_verilog
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.errors import ErrorCode, HardwareError, RunError
 from penstock.models.memory import FixedLatency
-from penstock.models.shell import Status
+from penstock.models.shell import PATIENCE, Status
 from penstock.sim.memory.modes import Mode
 from penstock.sim.native import (
     BuildError,
@@ -192,6 +192,39 @@ def test_hang_is_reported(one):
         assert report.monitors == (MonitorState("queue0", True, False, 6),)
         assert report.cycles > 200
         assert made.run(values | {"hold": 0}, watchdog=200).error is None
+
+
+def test_a_memory_that_does_not_answer_hangs_nothing(one):
+    """The watchdog, and without it a soft reset, come to their end; a hard reset brings the port back."""
+    silent = FixedLatency(4, 8)
+    object.__setattr__(silent, "latency", 1 << 30)  # no model has as many cycles
+    made, _, _ = session(one, silent)
+    values = {"source": SOURCE, "target": TARGET, "words": 100}
+    dead = Status.IDLE | Status.DEAD
+    with made:
+        report = made.run(values, watchdog=200)
+        assert (report.status, report.error) == (
+            dead | Status.ERROR,
+            HardwareError(ErrorCode.WATCHDOG),
+        )
+        assert report.error.hint == ErrorCode.DEAD_PORT.hint and report.simulated < 800
+        report = made.run(values, watchdog=200)
+        assert (report.status, report.error, report.cycles) == (
+            dead | Status.ERROR,
+            HardwareError(ErrorCode.DEAD_PORT),
+            0,
+        )
+        with pytest.raises(RunError, match="DEAD_PORT at block 0: a memory port made no transfer"):
+            made.stop()
+        made.reset()
+        assert not made.run(values, limit=500).finished
+        begin = made.cycle
+        with pytest.raises(RunError, match="DEAD_PORT"):
+            made.stop()
+        assert PATIENCE < made.cycle - begin < 1.2 * PATIENCE
+        made.reset()
+        made.set_memory(FixedLatency(4, 8))
+        assert made.run(values).error is None
 
 
 def test_registers(one):
