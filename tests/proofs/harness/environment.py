@@ -141,7 +141,7 @@ class WriteMemory:
     the last W, any timing. W may come from the cycle after its AW was first offered on.
 
     `fair`: AW is taken while fewer bursts are open, W, and B comes, within so many cycles of what
-    the memory may wait for (`awaited`).
+    the memory may wait for (`awaited`); it does so with `waits`.
     """
 
     def __init__(
@@ -153,6 +153,7 @@ class WriteMemory:
         opened: int = 2,
         fair: int | None = None,
         beats: int = 2,
+        waits: bool = True,
     ) -> None:
         bits = range(opened + 2)
         self.open, self.owed, self.unanswered = (
@@ -200,6 +201,8 @@ class WriteMemory:
                 offered=self.owed != 0,
                 taken=~(self.held & (self.owed == 1)),
             )
+            if not waits:
+                takes_aw, takes_w = Const(1), Const(1)
             answers = (self.unanswered != 0) & (self.open != 0)
             for what, waiting in (
                 ("AW", bus.awvalid & ~bus.awready & (self.open != opened) & takes_aw),
