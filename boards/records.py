@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
+from ..models.inputs import Input
 from ..models.target import RESOURCES, Capacity, Part, Reserve, Target
 
 __all__ = ["TARGETS", "Misread", "from_json", "read"]
@@ -32,6 +32,10 @@ class Misread(ValueError):
 
     def __init__(self, key: str, what: str) -> None:
         super().__init__(f"{key}: {what}" if key else what)
+
+
+#: `most`: a hundred times Penstock's own targets
+_FILE = Input("TOML", "", lambda what, _: Misread("", what), 1 << 22)
 
 
 def from_json(record: Mapping[str, Any]) -> Target:
@@ -54,14 +58,7 @@ def read(path: str | Path, known: Mapping[str, Target]) -> list[Target]:
 
 
 def _tables(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise Misread("", "this is no file" if path.exists() else "there is no such file")
-    try:
-        tables = tomllib.loads(path.read_bytes().decode())
-    except OSError as problem:
-        raise Misread("", f"it cannot be read: {problem.strerror}") from None
-    except (ValueError, RecursionError) as problem:  # also what is no text
-        raise Misread("", f"expected TOML: {problem}") from None
+    tables = _FILE.toml(path)
     if odd := tables.keys() - {"part", "target"}:
         raise Misread(min(odd), "expected the tables `part` and `target`, and no others")
     return tables
@@ -103,9 +100,11 @@ def _target(
     for key, there in ("name", "name" in given), ("part", base or named):
         if not there:
             raise Misread(f"target.{key}", "it is missing")
-    link = given.get("link")
-    if isinstance(link, dict) and link.get("baud", 1) == 0:  # which a record reads as none
-        raise Misread("target.link.baud", f"expected a number above 0, not {link['baud']!r}")
+    for key, name in ("link", "baud"), ("memory", "bytes"):
+        table = given.get(key)
+        value = table.get(name, 1) if isinstance(table, dict) else 1
+        if re.fullmatch(r"[0.]+( ?[KMGT]iB)?", str(value)):  # which a record reads as not known
+            raise Misread(f"target.{key}.{name}", f"expected a number above 0, not {value!r}")
     record = {} if base is None else base.to_json()
     record |= {key: value for key, value in given.items() if key != "base"}
     if base is not None and {"memory", "clock", "bus_bytes"} & given.keys():

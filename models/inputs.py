@@ -101,9 +101,10 @@ class Input:
     def data(self, path: str | os.PathLike[str]) -> bytes:
         """Return what a file holds."""
         with self.open(path) as file, self.parsing(path):
-            data = file.read(self.most + 1)
-            if len(data) > self.most:  # it grew, or does not say its size
-                raise ValueError(f"it has more than {self.most:,} bytes")
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(size + 1)
+            if len(data) != size:
+                raise ValueError("it changes while it is read")
             return data
 
     def text(self, path: str | os.PathLike[str]) -> str:

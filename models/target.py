@@ -74,7 +74,9 @@ def _limit(value: Any, what: Mapping[str, Any], others: Mapping[str, Any]) -> st
     numbers = [n for n in (value if isinstance(value, tuple) else (value,)) if _is(n, float)]
     least, most = what.get("least", 0), what.get("most", 1 << 53)
     if isinstance(most, str):
-        return f"at most the {others[most]} of `{most}`" if value > others[most] else ""
+        if not value <= others[most]:  # NaN too
+            return f"at most the {others[most]} of `{most}`"
+        most = others[most]
     if "above" in what:
         return "" if all(what["above"] < n <= most for n in numbers) else "a number above 0"
     powers = "powers" in what

@@ -25,7 +25,7 @@ from .integers import MEANINGS
 __all__ = ["MAX_PLANNED", "Lowering", "Program", "lower"]
 
 #: planning a kernel with more operations would take many minutes, and its chains more stack than there is
-MAX_PLANNED = 4_000
+MAX_PLANNED = 1_000
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...models.inputs import MEMORY, Input
 from ..core.diagnostics import KernelError, Span, error
 from ..core.dims import show
 from ..core.graph import Graph, Uniform, Variable
@@ -98,26 +99,13 @@ def _number(graph: Graph, variable: Variable, value: Any) -> float:
 
 
 def _load(graph: Graph, variable: Variable, file: str | Path) -> np.ndarray:
-    try:
-        with open(file, "rb") as stream:
-            return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
-    except (OSError, ValueError, EOFError) as problem:
-        reason = "it is not a .npy file"
-        if isinstance(problem, OSError):
-            reason = (
-                "there is no such file"
-                if isinstance(problem, FileNotFoundError)
-                else problem.strerror or str(problem)
-            )
-        message = f"the start of {variable.name} cannot be read from {file}: {reason}"
-        hint = (
-            f"write an array of the shape {show(variable.shape)} with numpy.save"
-            if variable.shape
-            else "write --init w=0.1"
-        )
-        raise _error(
-            graph, "E506", message, variable.span, hint.replace("w=", f"{variable.name}=")
-        ) from None
+    hint = f"write an array of the shape {show(variable.shape)} with numpy.save"
+    hint = hint if variable.shape else f"write --init {variable.name}=0.1"
+    refuse = lambda what, hint: _error(
+        graph, "E506", f"the start of {variable.name}: {what}", variable.span, hint
+    )
+    kind = Input("a .npy file", hint, refuse, MEMORY)
+    return kind.array_of(kind.data(file), file)
 
 
 def _error(graph: Graph, code: str, message: str, span: Span, hint: str) -> KernelError:

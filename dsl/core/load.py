@@ -6,11 +6,13 @@ import ast
 import builtins
 import difflib
 import linecache
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ...models.inputs import Input
 from ...models.plugins import absent
 from .. import dialect
 from .diagnostics import KernelError, Span, error
@@ -20,6 +22,9 @@ from .places import interrupted, traceback_span, tree
 from .text import parse_kernel
 
 __all__ = ["from_text", "load_kernel"]
+
+#: bytes of a kernel's file
+_LONGEST = 1 << 24
 
 
 def from_text(source: str, filename: str = "<kernel>") -> Any:
@@ -77,18 +82,13 @@ def _split(where: str) -> tuple[Path, str | None]:
 
 def _read(path: Path) -> str:
     file = str(path)
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise error(
-            "E102", f"there is no file {file}", Span.whole(file), hint=_other(path)
-        ) from None
-    except (OSError, ValueError) as problem:  # ValueError: a name that no file can have
-        hint = _other(path)
-        if isinstance(problem, PermissionError):
-            hint = "who runs penstock must be allowed to read it; `ls -l` shows who is"
-        what = (problem.strerror if isinstance(problem, OSError) else None) or problem
-        raise error("E102", f"{file} cannot be read: {what}", Span.whole(file), hint=hint) from None
+
+    def refused(what: str, _: str) -> KernelError:
+        hint = "who runs penstock must be allowed to read it; `ls -l` shows who is"
+        readable = not path.is_file() or os.access(path, os.R_OK)
+        return error("E102", what, Span.whole(file), hint=_other(path) if readable else hint)
+
+    data = Input("a kernel", "", refused, _LONGEST).data(path)
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as problem:

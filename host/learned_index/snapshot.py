@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...models.inputs import MEMORY, Input, InputError
 from ...models.qr.config import FitPlan
 from ...sim.staging import staging
 from .layout import Layout
@@ -43,9 +44,11 @@ VERSION = 4
 _START = struct.Struct("<8sIQ")
 
 
-class SnapshotError(ValueError):
+class SnapshotError(InputError, ValueError):
     """A file that is no whole snapshot of this version, or an index that cannot be stored. Says which file and what is wrong."""
 
+
+_FILE = Input("a snapshot of a learned index", "", lambda what, _: SnapshotError(what), MEMORY)
 
 # values
 
@@ -157,10 +160,10 @@ def load(
         trainer: fits the models, now and later; without one the golden model of the snapshot's engine does.
         decode: the way back from `encode`. What it raises comes through.
 
-    Raises SnapshotError for a file that is cut, damaged, of another version, or at odds with itself, OSError where it cannot be read.
+    Raises SnapshotError for a file that cannot be read, is cut, damaged, of another version, or at odds with itself.
     """
     path = Path(path)
-    data = path.read_bytes()
+    data = _FILE.data(path)
     if len(data) < _START.size + 32 or data[:8] != MAGIC:
         raise SnapshotError(f"{path} is no snapshot of a learned index, or is cut short")
     _, version, length = _START.unpack_from(data)
@@ -168,9 +171,8 @@ def load(
         raise SnapshotError(f"{path} is a snapshot of version {version}; this is version {VERSION}")
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
         raise SnapshotError(f"{path} is damaged or cut short: its checksum is wrong")
-    wrong = (KeyError, TypeError, ValueError, OverflowError, RecursionError, struct.error)
-    try:
-        header = json.loads(data[_START.size : _START.size + length])
+    with _FILE.parsing(path):
+        header = _FILE.json_of(data[_START.size : _START.size + length], path)
         encoded, deferred, limit = (header[name] for name in ("encoded", "deferred", "limit"))
         if type(encoded) is not bool or type(deferred) is not bool or type(limit) is not int:
             raise ValueError("a field of another type")
@@ -178,8 +180,6 @@ def load(
         own = Trainer(FitPlan.from_json(header["config"]), limit=limit)
         keys, values = _texts(data[_START.size + length : -32], header["items"])
         found = values if encoded else [_decode(text) for text in values]
-    except wrong as problem:
-        raise SnapshotError(f"{path} does not hold what a snapshot holds: {problem}") from problem
     if encoded:
         if decode is None:
             raise SnapshotError(

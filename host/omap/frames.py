@@ -20,11 +20,12 @@ from __future__ import annotations
 import json
 import struct
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...models.crypto.gcm import TAG
 from ...models.crypto.noise import FIRST_BYTES, second_bytes
 from ...models.errors import Error
+from ...models.inputs import Input
 from ...models.omap.boundary import Frames
 from ...models.omap.config import OmapConfig
 from ...models.omap.sessions import ROLES, WELCOME_BYTES, Denied, digest_of_map
@@ -53,6 +54,9 @@ VERSION = 2
 GREETING = struct.Struct("<I")
 #: most bytes of a greeting
 _MOST = 1 << 16
+_GREETING = Input(
+    "a greeting", "", lambda *_: ValueError("what answers there is no server of an oblivious map")
+)
 TOKEN = 16
 HELLO = struct.Struct(f"<BB{FIRST_BYTES}s")
 WELCOME = struct.Struct(f"<B{TOKEN}sQ{second_bytes(WELCOME_BYTES)}s")
@@ -191,14 +195,13 @@ def greeting(config: OmapConfig) -> bytes:
 def read_greeting(text: bytes, digest: bytes) -> OmapConfig:
     """Return the map that a server says it has. Raises ValueError for a greeting that is none, of another
     version; OtherMap for a map that does not have this digest."""
-    try:
-        said: Any = json.loads(text)
-        if said["version"] != VERSION:
-            raise ValueError(f"the server speaks version {said['version']}, this client {VERSION}")
-        config = OmapConfig.from_json(said["config"])
-        found = digest_of_map(config)
-    except (KeyError, TypeError, RecursionError, UnicodeDecodeError, json.JSONDecodeError):
-        raise ValueError("what answers there is no server of an oblivious map") from None
+    with _GREETING.parsing(""):
+        said = _GREETING.json_of(text, "")
+        version = said["version"]
+        config = OmapConfig.from_json(said["config"]) if version == VERSION else None
+        found = config and digest_of_map(config)
+    if config is None:
+        raise ValueError(f"the server speaks version {version!r:.99}, this client {VERSION}")
     if found != digest:
         raise OtherMap("its map is not the one that the client's keys were made for")
     return config

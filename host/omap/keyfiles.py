@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...models.errors import Error
+from ...models.inputs import Input, InputError
 from ...models.omap.config import OmapConfig
 from ...models.omap.sessions import digest_of_map
 from ...models.omap.vault import GENERATION_BITS, KeySchedule, Role
@@ -43,8 +43,11 @@ _DIGITS = 64
 _WHOLE = ".renewal"
 
 
-class KeyFileError(Error):
+class KeyFileError(InputError):
     """A file of keys cannot be read, or is not the one that is needed. The message has no key."""
+
+
+_FILE = Input("a file of keys", "", KeyFileError, 1 << 20)
 
 
 class MapKey(NamedTuple):
@@ -184,22 +187,17 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _text(path: Path) -> str:
-    """Return what a file has, or is going to have (`settle_keys`). Raises OSError, ValueError."""
-    with suppress(FileNotFoundError):
-        if (path.parent / _WHOLE).exists():
-            return _beside(path).read_text(encoding="utf-8")
-    return path.read_text(encoding="utf-8")
-
-
 def _loaded(path: str | Path) -> dict[str, Any]:
-    """Return what a file of keys says."""
+    """Return what a file of keys says, or is going to say (`settle_keys`)."""
+    path = Path(path)
+    place = _beside(path)
+    place = place if (path.parent / _WHOLE).exists() and place.exists() else path
     try:
-        found: Any = json.loads(_text(Path(path)))
-    except OSError as problem:
-        raise KeyFileError(f"{path} cannot be read: {problem.strerror}") from None
-    except (ValueError, RecursionError):
-        raise KeyFileError(f"{path} is not a file of keys") from None
+        found = _FILE.json(place)
+    except KeyFileError:
+        if place == path or place.exists():
+            raise
+        found = _FILE.json(path)  # it has got its name meanwhile
     return found if isinstance(found, dict) else {}
 
 

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ...models.inputs import Input
 from ...models.omap.messages import Operation, Request
 from .names import checked, number_of
 
 __all__ = ["KEYS", "draw_operations", "read_operations"]
 
+_FILE = Input("a file of operations", "", lambda what, _: ValueError(what))
 #: how keys are chosen
 KEYS = ("uniform", "zipf:THETA", "hot:N", "sweep", "sawtooth:N")
 
@@ -103,14 +105,11 @@ def read_operations(path: str | Path, value_bytes: int, *, key: str = "u64") -> 
     """Return the operations of a file: `get KEY`, `put KEY HEX` or `delete KEY`, one a line. `key`: as in
     `draw_operations`; bytes are written in hexadecimal, text as it is, without blanks.
 
-    Raises ValueError with the line's number for a line that is none, and for a file without any,
-    OSError for the file.
+    Raises ValueError with the line's number for a line that is none, and for a file without any or
+    that cannot be read.
     """
     made = []
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ValueError("the file is not text in UTF-8") from None
+    text = _FILE.text(path)
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith("#"):

@@ -11,9 +11,10 @@ from contextlib import suppress
 from glob import escape
 from pathlib import Path
 from time import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...models.errors import Error
+from ...models.inputs import Input, InputError
 
 __all__ = ["UNKNOWN", "Receipt", "ReceiptError", "RolledBack", "read_receipt", "write_receipt"]
 
@@ -27,7 +28,7 @@ UNKNOWN = (
 _FRESH = 60.0
 
 
-class ReceiptError(Error):
+class ReceiptError(InputError):
     """A receipt's file cannot be read or written, is damaged, or another map's."""
 
 
@@ -35,6 +36,9 @@ class RolledBack(Error):
     """The map is older than what this client's receipt saw, or is another branch of it: operations that
     were acknowledged are gone. Or the receipt is older than what the map knows of its past, 255 power-ups
     with operations; a client cannot tell these two from each other."""
+
+
+_FILE = Input("a receipt, or is damaged", "", ReceiptError, 1 << 16)
 
 
 class Receipt(NamedTuple):
@@ -47,16 +51,11 @@ class Receipt(NamedTuple):
 def read_receipt(path: str | Path, digest: bytes) -> Receipt | None:
     """Return what a file has, None where there is none yet. Raises ReceiptError."""
     _sweep(Path(path))
-    try:
-        found: Any = json.loads(Path(path).read_bytes())
-        told = found["incarnation"], found["map"]
-        serial = found["serial"]
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         return None
-    except OSError as problem:
-        raise ReceiptError(f"{path} cannot be read: {problem.strerror}") from None
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise ReceiptError(f"{path} is no receipt, or is damaged") from None
+    found = _FILE.json(path)
+    with _FILE.parsing(path):
+        told, serial = (found["incarnation"], found["map"]), found["serial"]
     texts = [
         t for t, n in zip(told, (32, 64), strict=True) if re.fullmatch(f"[0-9a-f]{{{n}}}", str(t))
     ]

@@ -25,6 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...models.errors import Error
+from ...models.inputs import MEMORY, Input
 from ...models.omap.config import OmapConfig
 from ...models.omap.kept_device import Carried
 from ...models.omap.state import HEAD, Head, Kind, Record
@@ -46,6 +47,14 @@ _MARK = 128
 
 class StateError(Error):
     """A folder of state cannot be used: it is in use, another map's or device's, or damaged."""
+
+
+_LOGGED = Input("a file of a map's state", "", StateError, MEMORY)
+_MAP = Input(
+    "what a server has written",
+    "",
+    lambda what, _: StateError(f"{what.split(' is not ')[0]} was changed"),
+)
 
 
 class ServerFull(Error):
@@ -135,10 +144,8 @@ class MapState(Closing):
             ):
                 raise StateError(f"{path} is missing beside the state of a map")
             return self._tell(own)
-        try:
-            there = dict(json.loads(path.read_bytes()))
-        except (ValueError, TypeError, RecursionError):
-            raise StateError(f"{path} was changed") from None
+        with _MAP.parsing(path):
+            there = dict(_MAP.json(path))
         if there.keys() != own.keys():
             raise StateError(f"{path} was changed")
         if there.get("map") != own["map"]:
@@ -186,7 +193,7 @@ class MapState(Closing):
     @staticmethod
     def _check_name(path: Path) -> None:
         """Check that a log's head is the one that was on disk before it had its name."""
-        with path.open("rb") as file, suppress(ValueError):
+        with _LOGGED.open(path) as file, suppress(ValueError):
             head = Head.unpack(file.read(HEAD))
             if path.name.endswith(f"-{head.serial}-{head.incarnation.hex()}"):
                 return
@@ -194,19 +201,24 @@ class MapState(Closing):
 
     def _generation(self, path: Path) -> int:
         """Return under which keys a file was written; its links may be older."""
-        with path.open("rb") as file:
+        with _LOGGED.open(path) as file, _LOGGED.parsing(path):
             while (head := Head.unpack(file.read(HEAD))).kind == Kind.LINK:
                 file.seek(Record.size(self.config), os.SEEK_CUR)
             return head.generation
 
     @staticmethod
+    def content(path: Path) -> bytes:
+        """Return what one of `files` holds. Raises StateError."""
+        return _LOGGED.data(path)
+
+    @staticmethod
     def _has_records(path: Path) -> bool:
-        return any(path.read_bytes()[HEAD:])
+        return any(_LOGGED.data(path)[HEAD:])
 
     def _synced(self) -> tuple[str, int]:
         """Return the name of the log that was on disk last, and its bytes then."""
-        with suppress(OSError, ValueError):
-            name, size, check = (self.folder / "synced").read_text().split()
+        with suppress(StateError, ValueError):
+            name, size, check = _LOGGED.text(self.folder / "synced").split()
             if int(check) == zlib.crc32(f"{name} {size}".encode()):
                 return name, int(size)
         return "", 0
@@ -371,7 +383,7 @@ class MapState(Closing):
         """Return the links of all logs that a snapshot replaces, those of an earlier snapshot first."""
         size, links = HEAD + Record.size(self.config), dict[bytes, bytes]()
         for path in (*self.files, self._log.path):
-            text = path.read_bytes()
+            text = _LOGGED.data(path)
             while (head := Head.unpack(text[:HEAD])).kind == Kind.LINK:
                 links[head.incarnation], text = text[:size], text[size:]
             if head.kind == Kind.LOG and any(text[HEAD:]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...models.inputs import Input
 from .errors import SourceError, table_error
 from .features import NO_FEATURES, Features, number_categories
 from .provenance import NO_ARRAYS, Cast, Provenance
-from .table import Table, integer_type, pack
+from .table import Table, check_count, integer_type, pack
 
 __all__ = ["check_names", "pack_arrays", "pack_arrow"]
 
@@ -24,16 +24,19 @@ _DAY = 86400
 
 
 def check_names(names: list[str], path: Path) -> None:
-    """Raise SourceError for columns without a name, or with that of another."""
+    """Raise SourceError for columns without a name, or with that of another, and for too many."""
+    check_count(names, path.stem)
+    seen = set[str]()
     for name in names:
         if not name:
             raise table_error(
                 f"{path} has a column without a name", "name every column in the first line"
             )
-        if names.count(name) > 1:
+        if name in seen:
             raise table_error(
                 f"{path} has two columns called {name!r}", "give one of them another name"
             )
+        seen.add(name)
 
 
 def pack_arrays(columns: Mapping[str, Any], path: Path, features: Features = NO_FEATURES) -> Table:
@@ -342,7 +345,12 @@ def _frequency(kind: Any, metadata: Mapping[bytes, bytes]) -> str | None:
     if getattr(kind, "extension_name", "") == "pandas.period":
         return str(kind.freq)
     if metadata.get(b"ARROW:extension:name") == b"pandas.period":
-        return str(json.loads(metadata[b"ARROW:extension:metadata"])["freq"])
+        told, place = (
+            Input("a column of periods", "write the file anew", table_error),
+            "its metadata",
+        )
+        with told.parsing(place):
+            return str(told.json_of(metadata[b"ARROW:extension:metadata"], place)["freq"])
     return None
 
 

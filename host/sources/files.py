@@ -5,21 +5,24 @@ from __future__ import annotations
 import csv
 import difflib
 import glob
+import io
 import json
 import re
 import sys
-import zipfile
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 import numpy.typing as npt
 
+from ...models.heap.checksum import damaged
 from ...models.heap.page import LAYOUT_VERSION, PAGE_HEADER, PAGE_HEADER_SIZE, PAGE_SIZES
 from ...models.heap.reader import read_heap
 from ...models.heap.schema import Column, Schema
+from ...models.inputs import MEMORY, Input
 from .arrow import check_names, pack_arrays, pack_arrow
 from .errors import SourceError, table_error
 from .features import NO_FEATURES, Features
@@ -36,11 +39,29 @@ __all__ = [
 ]
 
 _SCHEMA_FORM = 'a schema is {"columns": [{"name": "x", "type": "float4"}, …]}'
-#: what an archive may unpack to, in any case and as a multiple of its own size
-_UNPACKED, _RATIO = 1 << 28, 100
 #: more than any number of float8 has before its point
 _DIGITS = 310
 _SEGMENT = 1 << 30  # a relation goes on in FILE.1, FILE.2, … after each gigabyte
+#: what is said of a file before its contents are looked at
+_FILE = Input(
+    "a data file",
+    "who runs penstock must be allowed to read it; `ls -l` shows who is",
+    partial(SourceError, code="E702"),
+    MEMORY,
+)
+_SCHEMA = Input("a table schema", _SCHEMA_FORM, SourceError)
+_ANEW = "is the file complete? Write it anew"
+_ARCHIVE = Input(
+    "a NumPy archive of plain arrays",
+    "write it with numpy.savez(file, name=array, …)",
+    SourceError,
+    MEMORY,
+)
+_CSV = Input("a CSV file", "every line needs as many cells as the first", SourceError, MEMORY)
+_PARQUET = Input("a Parquet file that can be read", _ANEW, SourceError, MEMORY)
+_ARROW = Input("an Arrow file that can be read", _ANEW, SourceError, MEMORY)
+#: bytes that a cell takes in memory at the least; a file may say that one value stands for millions
+_CELL = 4
 
 
 def _existing(path: Path) -> Path:
@@ -60,6 +81,7 @@ def _existing(path: Path) -> Path:
             "was it written to its end? A table needs at least one row",
             code="E702",
         )
+    _FILE.open(path).close()
     return path
 
 
@@ -83,8 +105,13 @@ def _others(path: Path) -> str:
 
 
 def open_heap(files: str) -> Table:
-    """Open `FILE,SCHEMA.json`: a relation file (with its further segments where it has some) and its schema."""
-    file, comma, description = files.rpartition(",")
+    """Open `FILE,SCHEMA.json`: a relation file (with its further segments where it has some) and its schema. Pages with a checksum are held against
+    it, unless `?data_checksums=off` follows."""
+    names, _, asked = files.partition("?")
+    if asked not in ("", "data_checksums=on", "data_checksums=off"):
+        hint = "data_checksums=off is what a relation file may have there"
+        raise SourceError(f"heap:{names} has no {asked}", hint, code="E701")
+    file, comma, description = names.rpartition(",")
     if not comma or not file or not description:
         raise SourceError(
             f"heap:{files} does not name two files",
@@ -104,28 +131,36 @@ def open_heap(files: str) -> Table:
             f"the pages of {path} have {size} bytes each, but {description} says {schema.page_size}",
             f'write "page_size": {size} in {description}',
         )
+    if not asked.endswith("off"):
+        _check_pages(path, pages)
     return Table(fill_lengths(schema, pages), pages, schema.table)
 
 
 def _schema(path: Path) -> Schema:
-    try:
-        data = json.loads(path.read_text())
+    data = _SCHEMA.json(path)
+    with _SCHEMA.parsing(path):
         _check_form(data, path)
-        return Schema.from_json(data)
-    except json.JSONDecodeError as error:
+        try:
+            return Schema.from_json(data)
+        except ValueError as error:
+            what, _, hint = str(error).partition("; ")
+            raise SourceError(f"{path}: {what}", hint or _SCHEMA_FORM) from error
+
+
+def _check_pages(path: Path, pages: npt.NDArray[np.uint8]) -> None:
+    """Raise SourceError (E708) for the first page that is not what its checksum says."""
+    segment = re.search(r"\.(\d{1,6})$", path.name)  # of a relation's further files
+    first, wrong = 0, damaged(pages)
+    if len(wrong) and segment:
+        first = int(segment[1]) * (_SEGMENT // pages.shape[1])
+        wrong = damaged(pages, first)
+    if len(wrong):
+        page, more = int(wrong[0]), f", and of {len(wrong) - 1} more" if len(wrong) > 1 else ""
         raise SourceError(
-            f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}",
-            _SCHEMA_FORM,
-        ) from error
-    except RecursionError as error:
-        raise SourceError(f"{path} is nested too deeply", _SCHEMA_FORM) from error
-    except UnicodeDecodeError as error:
-        raise SourceError(
-            f"{path} is not JSON text", "heap: takes the relation file first, then the schema"
-        ) from error
-    except ValueError as error:
-        what, _, hint = str(error).partition("; ")
-        raise SourceError(f"{path}: {what}", hint or _SCHEMA_FORM) from error
+            f"{path}: the checksum of page {page} (block {first + page}) is wrong{more}: the page was damaged",
+            "copy the file again from the server; a server whose data_checksums are off wrote it? Put ?data_checksums=off behind the schema",
+            code="E708",
+        )
 
 
 def _check_form(data: Any, path: Path) -> None:
@@ -174,13 +209,18 @@ def _json_kind(value: Any) -> str:
 
 
 def _relation(path: Path) -> npt.NDArray[np.uint8]:
-    parts = [np.fromfile(path, np.uint8)]
+    parts = [_bytes(path)]
     while (
         len(parts[-1]) == _SEGMENT
         and (following := path.with_name(f"{path.name}.{len(parts)}")).exists()
     ):
-        parts.append(np.fromfile(following, np.uint8))
+        parts.append(_bytes(following))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _bytes(path: Path) -> npt.NDArray[np.uint8]:
+    with _FILE.open(path) as file, _FILE.parsing(path):
+        return np.fromfile(file, np.uint8)
 
 
 def _other_page_size(pages: npt.NDArray[np.uint8]) -> int | None:
@@ -243,42 +283,7 @@ def open_npz(path: Path, features: Features = NO_FEATURES) -> Table:
 
 def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of a NumPy archive by name. Raises SourceError."""
-    try:
-        with _existing(path).open("rb") as file:  # np.load would leave a broken archive open
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise SourceError(
-                    f"{path} is a single array, not an archive",
-                    "write it with numpy.savez(file, name=array)",
-                )
-            with archive:
-                _check_unpacked(path, sum(part.file_size for part in archive.zip.infolist()))
-                return {name: archive[name] for name in archive.files}
-    except PermissionError as error:
-        hint = "let its owner allow it"
-        raise SourceError(f"cannot read {path}: {error.strerror}", hint, code="E702") from error
-    except (
-        ValueError,
-        ArithmeticError,
-        OSError,
-        EOFError,
-        MemoryError,
-        zipfile.BadZipFile,
-    ) as error:
-        hint = "write it with numpy.savez(file, name=array, …)"
-        if "allow_pickle" in str(error) and zipfile.is_zipfile(path):
-            hint = "arrays of Python objects are not read: make them float64 or text"
-        raise SourceError(f"{path} is not a NumPy archive of plain arrays", hint) from error
-
-
-def _check_unpacked(path: Path, size: int) -> None:
-    """Raise SourceError where a small archive says that it unpacks to a large one, before it is unpacked."""
-    packed = path.stat().st_size
-    if size > max(_UNPACKED, _RATIO * packed):
-        raise SourceError(
-            f"{path} has {packed:,} bytes, which unpack to {size:,}: more than {_RATIO} times as many",
-            "if the columns do repeat that much, write it with numpy.savez, without compression",
-        )
+    return _ARCHIVE.arrays(_existing(path), path)
 
 
 def open_csv(path: Path, features: Features = NO_FEATURES) -> Table:
@@ -290,13 +295,13 @@ def open_csv(path: Path, features: Features = NO_FEATURES) -> Table:
     from pyarrow import ArrowInvalid  # a second that only these files cost
     from pyarrow import csv as arrow
 
-    with _existing(path).open("rb") as raw:
+    with _CSV.open(_existing(path)) as raw:
         if b"\0" in raw.read(4096):
             raise SourceError(
                 f"{path} is not text", "is it a CSV file? If it is, save it as UTF-8, not as UTF-16"
             )
     _check_quotes(path)
-    with _text(path) as file:
+    with _text(path) as file, _CSV.parsing(path):
         reader = csv.reader(file)
         first = next((cells for cells in reader if cells), [])
         head = reader.line_num  # empty lines before it, and line ends in names, included
@@ -308,17 +313,18 @@ def open_csv(path: Path, features: Features = NO_FEATURES) -> Table:
     head = head if headed else 0
 
     def read(**more: Any) -> Any:
-        return arrow.read_csv(
-            path,
-            read_options=arrow.ReadOptions(column_names=names, skip_rows=head),
-            parse_options=arrow.ParseOptions(newlines_in_values=True),
-            convert_options=arrow.ConvertOptions(
-                null_values=["", "NULL", "null", "NA"],
-                strings_can_be_null=True,
-                timestamp_parsers=[],
-                **more,
-            ),
-        )
+        with _CSV.open(path) as file:
+            return arrow.read_csv(
+                file,
+                read_options=arrow.ReadOptions(column_names=names, skip_rows=head),
+                parse_options=arrow.ParseOptions(newlines_in_values=True),
+                convert_options=arrow.ConvertOptions(
+                    null_values=["", "NULL", "null", "NA"],
+                    strings_can_be_null=True,
+                    timestamp_parsers=[],
+                    **more,
+                ),
+            )
 
     try:
         table = read()
@@ -341,12 +347,12 @@ def open_csv(path: Path, features: Features = NO_FEATURES) -> Table:
 
 def _text(path: Path) -> TextIO:
     """Open a CSV file. Spreadsheets write a byte order mark, which is no part of the first name."""
-    return path.open(newline="", encoding="utf-8-sig", errors="replace")
+    return io.TextIOWrapper(_CSV.open(path), newline="", encoding="utf-8-sig", errors="replace")
 
 
 def _check_quotes(path: Path) -> None:
     """Raise SourceError for a quoted cell without an end, which would take in all rows behind it."""
-    with path.open("rb") as raw:
+    with _CSV.open(path) as raw:
         marks = sum(part.count(b'"') for part in iter(lambda: raw.read(1 << 20), b""))
     if marks % 2 == 0:
         return
@@ -425,42 +431,52 @@ def open_parquet(path: Path, features: Features = NO_FEATURES) -> Table:
     """Open a Parquet file, or all that a pattern such as `days/*.parquet` names, in the order of
     their names: numbers, bool and text as they are, a list column of one length an array column,
     empty cells NULL."""
-    from pyarrow import parquet
-
-    # one file, whatever stands around it: `read_table` would take folder names for columns
-    return _opened(path, features, "Parquet", lambda file: parquet.ParquetFile(file).read())
+    return _opened(path, features, _PARQUET, _read_parquet)
 
 
 def open_arrow(path: Path, features: Features = NO_FEATURES) -> Table:
     """Open an Arrow (Feather) file or stream, or all that a pattern names, as `open_parquet`."""
-    return _opened(path, features, "Arrow", _read_arrow)
+    return _opened(path, features, _ARROW, _read_arrow)
 
 
-def _read_arrow(file: Path) -> Any:
+def _read_parquet(file: Path, opened: BinaryIO) -> Any:
+    """Read one file, whatever stands around it: `read_table` would take folder names for columns. Pages with a checksum are held against it."""
+    from pyarrow import parquet
+
+    whole = parquet.ParquetFile(opened, page_checksum_verification=True)
+    about, size = whole.metadata, file.stat().st_size
+    sizes = (about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+    _PARQUET.check_unpacked(file, size, max(sum(sizes), about.num_rows * about.num_columns * _CELL))
+    return whole.read()
+
+
+def _read_arrow(file: Path, opened: BinaryIO) -> Any:
+    """Read a file or a stream. The format has no checksums."""
     from pyarrow import feather, ipc
 
-    with file.open("rb") as opened:
-        begin = opened.read(6)
+    begin = opened.read(6)
+    opened.seek(0)
     if begin == b"ARROW1" or begin[:4] == b"FEA1":  # a file, or one of Feather's first version
-        return feather.read_table(file)
-    with ipc.open_stream(file.read_bytes()) as stream:
-        return stream.read_all()
+        table = feather.read_table(opened, memory_map=False)
+    else:
+        with ipc.open_stream(opened) as stream:
+            table = stream.read_all()
+    cells = table.num_rows * table.num_columns
+    _ARROW.check_unpacked(file, file.stat().st_size, cells * _CELL)
+    return table
 
 
-def _opened(path: Path, features: Features, kind: str, read: Callable[[Path], Any]) -> Table:
+def _opened(
+    path: Path, features: Features, kind: Input, read: Callable[[Path, BinaryIO], Any]
+) -> Table:
     import pyarrow as pa
 
     files = _matching(path)
     tables = []
     for file in files:
-        try:
-            tables.append(read(file))
-        except (pa.ArrowException, OSError) as error:
-            reason = (str(error) or type(error).__name__).splitlines()[0]
-            raise SourceError(
-                f"{file} is not {'an' if kind[0] in 'AEIOU' else 'a'} {kind} file that can be read: {reason}",
-                "is the file complete? Write it anew",
-            ) from error
+        with kind.open(file) as opened, kind.parsing(file):
+            tables.append(read(file, opened))
+            tables[-1].validate(full=True)  # offsets of texts and lists that lead elsewhere
     first = tables[0].schema
     for file, table in zip(files, tables, strict=True):
         if not table.schema.equals(first):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,7 @@ from .errors import SourceError, table_error
 from .provenance import NO_ARRAYS, UNREADABLE, Provenance
 from .synthetic import RandomOptions, random_columns
 
-__all__ = ["NO_FIT", "Table", "in_pages", "integer_type", "pack"]
+__all__ = ["NO_FIT", "Table", "check_count", "in_pages", "integer_type", "pack"]
 
 #: what `write_heap` says of a row that needs larger pages
 NO_FIT = "does not fit a page"
@@ -294,6 +294,15 @@ def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] 
     return Column(name, kind, not_null=null is None), array, null
 
 
+def check_count(columns: Collection[str], name: str) -> None:
+    """Raise SourceError for more columns than a table has."""
+    if len(columns) > MAX_COLUMNS:
+        raise table_error(
+            f"{name} has {len(columns)} columns; a table takes at most {MAX_COLUMNS}",
+            "put the features into one array column: a matrix in an .npz file, or a list column in a .parquet file",
+        )
+
+
 def _check_rows(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> None:
     """Raise SourceError for columns that do not have the same rows, one at least."""
     for key, array in arrays.items():
@@ -327,11 +336,7 @@ def pack(
         raise table_error(
             f"{name} has no columns", "every array in it becomes a column; write some"
         )
-    if len(columns) > MAX_COLUMNS:
-        raise table_error(
-            f"{name} has {len(columns)} columns; a table takes at most {MAX_COLUMNS}",
-            "put the features into one array column: a matrix in an .npz file, or a list column in a .parquet file",
-        )
+    check_count(columns, name)
     labels, kinds = labels or {}, arrays or {}
     lists = {k: v for k, v in columns.items() if k in {*labels, *kinds} and isinstance(v, list)}
     arrays_of = {

@@ -22,10 +22,14 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from ..inputs import Input
+from .page import MAX_COLUMNS
 
 __all__ = ["INTEGERS", "NUMERIC", "TYPES", "Column", "ColumnType", "Schema", "type_named"]
 
@@ -237,6 +241,9 @@ class Schema:
         """Build a schema from its JSON object. Raises ValueError that names the offending column or key."""
         try:
             columns = []
+            if len(data["columns"]) > MAX_COLUMNS:
+                what = f"{len(data['columns']):,} columns: a table has at most {MAX_COLUMNS:,}"
+                raise ValueError(f"{what}; put features into one array column")
             for entry in data["columns"]:
                 try:
                     type_named(entry.get("type"))
@@ -254,12 +261,12 @@ class Schema:
             raise ValueError(f"not a table schema: no key {error}") from error
         except (TypeError, AttributeError) as error:
             raise ValueError(f"not a table schema: {error}") from error
-        names = [c.name for c in columns if not c.dropped]
+        names = Counter(c.name for c in columns if not c.dropped)
         if not names:
             raise ValueError("a table schema without columns")
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two columns are called {name!r}")
+        name, often = names.most_common(1)[0]
+        if often > 1:
+            raise ValueError(f"two columns are called {name!r}")
         if schema.page_size not in (1024, 2048, 4096, 8192, 16384, 32768):
             raise ValueError(
                 f"page_size must be a power of two from 1024 to 32768, not {schema.page_size}"
@@ -268,7 +275,7 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        return cls.from_json(json.loads(Path(path).read_text()))
+        return cls.from_json(Input("a table schema", "Schema.save writes it").json(path))
 
     def save(self, path: str | Path) -> None:
         Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n")

@@ -3,6 +3,7 @@ backends disagree, 130 interrupted."""
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
 import warnings
@@ -135,6 +136,9 @@ def main() -> None:
     """Run the program's command line and exit. Ctrl-C before and after it is `__main__`'s."""
     from penstock.errors import RunWarning
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # whatever a terminal's encoding lacks
+            stream.reconfigure(errors="backslashreplace")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # for who works on Penstock, not for who uses it
         warnings.filterwarnings("default", "the cache ", UserWarning)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
+
+from penstock.models.inputs import Input, InputError
 
 __all__ = ["boards", "codes", "formats", "kernels", "papers", "targets"]
 
@@ -53,14 +54,18 @@ def papers(_context: click.Context, _of: click.Parameter, word: str) -> list[Com
     return _beginning(word, papers())
 
 
+_KERNELS = Input("a file of kernels", "")
+
+
 def kernels(_context: click.Context, _of: click.Parameter, word: str) -> list[CompletionItem]:
     """Files; behind `FILE.py:` the kernels in it."""
     file, colon, name = word.rpartition(":")
     if not colon:
         return [CompletionItem(word, type="file")]
     try:
-        module = ast.parse(Path(file).read_bytes())
-    except (OSError, ValueError, SyntaxError):
+        with _KERNELS.parsing(file):
+            module = ast.parse(_KERNELS.data(file))
+    except InputError:
         return []
     return [CompletionItem(f"{file}:{found}") for found in _names(module) if found.startswith(name)]
 

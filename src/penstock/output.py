@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from penstock.models.errors import Error
+from penstock.models.inputs import Input
 from penstock.sim.staging import staging
 
 __all__ = [
@@ -34,6 +35,9 @@ class OutputError(Error):
     """Something cannot be written where the user wants it."""
 
     code = "E903"
+
+
+_MANIFEST = Input("a manifest", "", OutputError)
 
 
 def as_json(said: Mapping[str, Any]) -> bytes:
@@ -126,17 +130,17 @@ def _content(
 def _ours(manifest: Path) -> bool:
     """Return whether a file is the manifest of a design, of whatever version."""
     try:
-        return b'\n "penstock": ' in manifest.read_bytes()
-    except OSError:
+        return b'\n "penstock": ' in _MANIFEST.data(manifest)
+    except OutputError:
         return False
 
 
 def _listed(manifest: Path) -> set[str]:
     """Return the files that an earlier design's manifest lists."""
     try:
-        found = json.loads(manifest.read_bytes())["files"]
-        return set(map(str, found))
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        with _MANIFEST.parsing(manifest):
+            return set(map(str, _MANIFEST.json(manifest)["files"]))
+    except OutputError:
         return set()
 
 

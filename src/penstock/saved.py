@@ -7,7 +7,6 @@ or needs its user's word (docs/explanation/trust.md).
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shlex
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, error
+from penstock.models.inputs import MEMORY, Input
 from penstock.output import MANIFEST, OutputError, as_json
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "folder_error",
     "read_folder",
     "sealed",
+    "unfit",
     "untrusted",
 ]
 
@@ -52,6 +53,14 @@ _LONGEST = 1 << 28
 
 class FolderError(KernelError, ValueError):
     """A folder holds no design, or not the one that was saved (E806)."""
+
+
+def unfit(what: str, hint: str) -> FolderError:
+    """Return the error of a file that does not hold what it should."""
+    return FolderError(Diagnostic("E806", what, Span.whole("folder"), hint=hint))
+
+
+_JSON = Input("JSON", AGAIN, unfit, MEMORY)
 
 
 def folder_error(place: Path, what: str, hint: str = AGAIN) -> FolderError:
@@ -139,7 +148,7 @@ def _content(path: Path, most: int) -> bytes:
         size = path.stat().st_size
         if size > most:
             raise folder_error(path, f"was changed: it has {size} bytes, more than {most}")
-        return path.read_bytes()
+        return _JSON.data(path)
     except OSError as problem:
         what, hint = f"cannot be read: {problem.strerror}", "may this user read it?"
         raise folder_error(path, what, hint) from None
@@ -151,8 +160,8 @@ def _parsed(place: Path, text: bytes) -> dict[str, Any]:
     if version and version[1] != b"%d" % FORMAT:
         other = f"is of format {version[1][:40].decode()}, and this Penstock reads format {FORMAT}"
         try:
-            hint = again(place, json.loads(text))
-        except (ValueError, RecursionError):
+            hint = again(place, _JSON.json_of(text, place))
+        except FolderError:
             hint = AGAIN
         raise folder_error(place, other, hint)
     found = _DIGEST.findall(text)
@@ -160,10 +169,7 @@ def _parsed(place: Path, text: bytes) -> dict[str, Any]:
         raise folder_error(place, "was cut or changed: its own digest is not in it")
     if hashlib.sha256(_marked(text, _BLANK)).hexdigest().encode() != found[0]:
         raise folder_error(place, _CHANGED)
-    try:
-        manifest = json.loads(text)
-    except (ValueError, RecursionError) as problem:
-        raise folder_error(place, f"is no JSON: {problem}") from None
+    manifest: dict[str, Any] = _JSON.json_of(text, place)
     if version is None:
         raise folder_error(place, "does not say its format")
     return manifest

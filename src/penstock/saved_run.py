@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,20 @@ from typing import Any
 import numpy as np
 
 from penstock.engines.score import ScoreError, Scoring
+from penstock.models.inputs import Input
 from penstock.output import as_npz
-from penstock.saved import MANIFEST, folder_error, read_folder, sealed
+from penstock.saved import MANIFEST, folder_error, read_folder, sealed, unfit
 
 __all__ = ["read_run", "run_files"]
 
 #: says in a manifest that the folder holds a run
 KIND = "run"
 _AGAIN = "write it again with run.save"
+_RUN = Input(
+    "a run that this version knows",
+    _AGAIN,
+    unfit,
+)
 
 
 def run_files(
@@ -59,16 +64,13 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray],
     manifest, files = read_folder(folder)
     if manifest.get("kind") != KIND:
         raise folder_error(place, "describes a design, and no run of one", hint)
-    try:
-        with np.load(io.BytesIO(files["result.npz"]), allow_pickle=False) as held:
-            arrays = {name: held[name] for name in held.files}
+    with _RUN.parsing(place):
         parts: dict[str, dict[str, np.ndarray]] = {"result": {}, "model": {}}
-        for name, value in arrays.items():
+        for name, value in _RUN.arrays(files["result.npz"], place).items():
             kind, _, own = name.partition(".")
+            if value.dtype.kind not in ("biuf" if kind == "model" else "biufSU"):
+                raise TypeError(f"{name} holds {value.dtype}")
             parts[kind][own] = value
         said = manifest["scoring"]
         scoring = None if said is None else Scoring.from_json(said, parts["model"])
-    except Exception as problem:  # whatever is made of what no run has written
-        what = f"describes no run that this version knows ({type(problem).__name__}: {problem})"
-        raise folder_error(place, what, _AGAIN) from problem
     return manifest, parts["result"], scoring

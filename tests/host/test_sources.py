@@ -15,7 +15,9 @@ from pyarrow import parquet
 
 import penstock as ps
 from penstock.dsl.core.load import from_text
-from penstock.host.sources import SourceError, Table, files, open_table
+from penstock.host.sources import SourceError, Table, open_table
+from penstock.models import inputs
+from penstock.models.heap.checksum import checksum
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.heap.writer import write_heap
 from testbench.pruned_pages import write_pruned
@@ -378,7 +380,10 @@ def test_wrong_heap_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", ", line 1, column 2: not JSON: Expecting property name enclosed in double quotes"),
+        (
+            "{",
+            " is not a table schema: line 1, column 2: no JSON: Expecting property name enclosed in double quotes",
+        ),
         ("[]", ": not a table schema: a list instead of an object"),
         ("{}", ": not a table schema: no key 'columns'"),
         ('{"columns": []}', ": a table schema without columns"),
@@ -472,7 +477,8 @@ def test_wrong_npz(tmp_path: Path) -> None:
     head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**70},)}}"
     with zipfile.ZipFile(file, "w") as archive:  # a header that no array has
         archive.writestr("a.npy", b"\x93NUMPY\x01\0\x76\0" + f"{head:117}\n".encode() + bytes(8))
-    fails(str(file), f"{file} is not a NumPy archive of plain arrays")
+    wrong = f"its bytes are not those of the shape ({2**70},) of float64"
+    fails(str(file), f"{file} is not a NumPy archive of plain arrays: {wrong}")
     fails(
         save(a=np.ones(3) * 1j),
         "column 'a' has the type complex128, which no column can hold",
@@ -496,17 +502,16 @@ def test_wrong_npz(tmp_path: Path) -> None:
     fails(save(), "t has no columns")
     fails(
         save(a=np.array([[1], None], object)),
-        f"{file} is not a NumPy archive of plain arrays",
-        "arrays of Python objects are not read: make them float64 or text",
+        f"{file} is not a NumPy archive of plain arrays: arrays of Python objects are not read: make them float64 or text",
     )
     file.write_bytes(b"PK\3\4 no archive")
-    fails(str(file), f"{file} is not a NumPy archive of plain arrays")
+    fails(str(file), f"{file} is not a NumPy archive of plain arrays: File is not a zip file")
     with file.open("wb") as stream:
         np.save(stream, np.ones(3))
     fails(
         str(file),
-        f"{file} is a single array, not an archive",
-        "write it with numpy.savez(file, name=array)",
+        f"{file} is not a NumPy archive of plain arrays: File is not a zip file",
+        "write it with numpy.savez(file, name=array, …)",
     )
 
 
@@ -566,17 +571,92 @@ def test_undecided_rows_are_named() -> None:
         table.columns()
 
 
+def test_checksums_of_heap_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each flipped bit of a page with a checksum is found, in whichever file of the relation; 0 means none."""
+    schema = Schema("t", (Column("x", "float8"),))
+    pages = write_heap(schema, {"x": np.arange(2000.0)})
+    (tmp_path / "t.json").write_text(json.dumps(schema.to_json()))
+    relation, names = tmp_path / "t", tmp_path / "t.json"
+    read = lambda more="": open_table(f"heap:{relation},{names}{more}").rows
+    relation.write_bytes(pages.tobytes())
+    assert read() == 2000  # without checksums
+    pages.view("<u2")[:, 4] = checksum(pages)
+    relation.write_bytes(pages.tobytes())
+    assert read() == 2000
+    draw = np.random.default_rng(3)
+    for page, bit in zip(
+        draw.integers(0, len(pages), 20), draw.integers(0, 8192 * 8, 20), strict=True
+    ):
+        damaged = pages.copy()
+        damaged[page, bit // 8] ^= 1 << bit % 8
+        relation.write_bytes(damaged.tobytes())
+        with pytest.raises(SourceError) as refused:
+            read()
+        assert refused.value.code == "E708"
+        assert refused.value.message == (
+            f"{relation}: the checksum of page {page} (block {page}) is wrong: the page was damaged"
+        )
+        assert "?data_checksums=off" in refused.value.hint
+    assert read("?data_checksums=off")
+    fails(
+        f"heap:{relation},{names}?data_checksums=no",
+        f"heap:{relation},{names} has no data_checksums=no",
+    )
+    # the second file of a relation, by itself and behind the first
+    monkeypatch.setattr("penstock.host.sources.files._SEGMENT", 4 * 8192)
+    relation.write_bytes(pages[:4].tobytes())
+    (tmp_path / "t.1").write_bytes(pages[4:].tobytes())
+    assert read() == 2000
+    relation = tmp_path / "t.1"
+    assert 0 < read() < 2000
+    damaged = pages[4:].copy()
+    damaged[0, 5000] ^= 1
+    relation.write_bytes(damaged.tobytes())
+    with pytest.raises(SourceError, match=r"t\.1: the checksum of page 0 \(block 4\) is wrong"):
+        read()
+
+
+def test_checksums_of_parquet_pages(tmp_path: Path) -> None:
+    """A page with a CRC that is not that of its bytes is refused, not read as other values."""
+    file = tmp_path / "t.parquet"
+    table = pa.table({"x": np.random.default_rng(1).normal(size=1000), "y": ["a", "b"] * 500})
+    parquet.write_table(table, file, write_page_checksum=True, compression="none")
+    assert open_table(str(file)).rows == 1000
+    good = file.read_bytes()
+    at = good.index(np.asarray(table["x"][7].as_py()).tobytes())
+    file.write_bytes(good[:at] + bytes([good[at] ^ 4]) + good[at + 1 :])
+    with pytest.raises(SourceError, match="CRC checksum verification failed") as refused:
+        open_table(str(file))
+    assert refused.value.code == "E703"
+
+
+def test_tables_that_are_too_large_to_read(tmp_path: Path) -> None:
+    """What a file says of its size is held against its own before there is memory for it."""
+    many = [{"name": f"c{n}", "type": "int4"} for n in range(100_000)]
+    (tmp_path / "t.json").write_text(json.dumps({"columns": many}))
+    (tmp_path / "t.heap").write_bytes(bytes(8192))
+    message = f"{tmp_path}/t.json: 100,000 columns: a table has at most 1,600"
+    fails(
+        f"heap:{tmp_path}/t.heap,{tmp_path}/t.json", message, "put features into one array column"
+    )
+    rows = 1 << 27
+    table = pa.table({"x": pa.nulls(rows, pa.null()).cast(pa.int8())})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(SourceError, match="unpack to 536,870,912: more than 100 times as many"):
+        open_table(str(tmp_path / "t.parquet"))
+
+
 def test_an_archive_that_unpacks_to_far_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it says it holds decides, before anything is unpacked."""
-    monkeypatch.setattr(files, "_UNPACKED", 1 << 20)
+    monkeypatch.setattr(inputs, "_UNPACKED", 1 << 20)
     bomb, large, random = (tmp_path / f"{name}.npz" for name in ("bomb", "large", "random"))
     np.savez_compressed(bomb, x=np.zeros(1 << 18))
     np.savez(large, x=np.zeros(1 << 18))
     np.savez_compressed(random, x=np.random.default_rng(1).random(1 << 18))
     assert open_table(str(large)).rows == open_table(str(random)).rows == 1 << 18
-    monkeypatch.setattr(np.lib.format, "read_array", None)
+    monkeypatch.setattr(zipfile.ZipFile, "read", None)
     with pytest.raises(SourceError) as caught:
         open_table(str(bomb))
     size = bomb.stat().st_size

@@ -192,8 +192,8 @@ PROFILE = {"of": 200, "rows": [3, 5], "lookups": [7, 2]}
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "bad.json: No such file or directory"),
-        (_changed(P=PROFILE)[:40], "bad.json is cut, or no profile: line 1, column "),
+        (None, "there is no file bad.json"),
+        (_changed(P=PROFILE)[:40], "bad.json is not a profile: line 1, column "),
         ("[]", "bad.json is no profile"),
         (_changed(P={"rows": ["a"]}), "bad.json is no profile"),
         (_changed(P={**PROFILE, "of": None}), "bad.json is no profile"),

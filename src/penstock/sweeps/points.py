@@ -25,6 +25,7 @@ from penstock.engines.base import Design, Given, Workload
 from penstock.failures import USER, failure
 from penstock.feasible import feasible
 from penstock.host.sources import Table
+from penstock.models.inputs import MEMORY, Input, InputError
 from penstock.models.target import RESOURCES, Target
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
+_FILE = Input("a file", "", most=MEMORY)
 #: fields that say where something stands, or what a graph says anyway
 _PLACES = {"source", "file", "span", "name_span", "warnings", "function", "statements"}
 
@@ -181,11 +183,8 @@ def plain(value: Any, files: bool = False) -> Any:
         value = value.item()
     if isinstance(value, str) and files:
         try:
-            path = Path(value)
-            return (
-                [value, hashlib.sha256(path.read_bytes()).hexdigest()] if path.is_file() else value
-            )
-        except (OSError, ValueError):
+            return [value, hashlib.sha256(_FILE.data(value)).hexdigest()]
+        except InputError:  # no file
             return value
     if value is None or isinstance(value, (str, bool, int, float)):
         return value

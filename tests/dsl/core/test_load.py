@@ -96,7 +96,7 @@ def test_missing_and_unreadable() -> None:
     assert message("k.psk") == f"error[E102]: there is no file k.psk\n --> k.psk\n{wanted}"
     Path("d.py").mkdir()
     assert (
-        message("d.py") == f"error[E102]: d.py cannot be read: Is a directory\n --> d.py\n{wanted}"
+        message("d.py") == f"error[E102]: d.py is a folder, not a file\n --> d.py\n{wanted}"
     )
     assert (
         message("k.txt")

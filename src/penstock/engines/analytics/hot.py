@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock.dsl.analytics.in_memory import no_profile
+from penstock.models.inputs import Input
 
 if TYPE_CHECKING:
     from penstock.dsl.analytics.lookups import Lookups
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["hot_rows", "hottest"]
 
 _AGAIN = "make it anew: penstock profile KERNEL --data SRC --out FILE.json"
+_PROFILE = Input("a profile", _AGAIN, no_profile)
 
 
 def hottest(kernel: str, found: Mapping[str, Lookups], sizes: Mapping[str, int], most: int) -> str:
@@ -36,14 +37,7 @@ def hot_rows(file: str, graph: Graph) -> dict[str, list[int]]:
 
     Raises KernelError (E498) for a file that cannot be read, is cut or no profile, or is that of another kernel or of a table of another size.
     """
-    try:
-        told = json.loads(Path(file).read_text(encoding="utf-8"))
-    except (OSError, UnicodeError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else "it is no text"
-        raise no_profile(f"{file}: {reason}", _AGAIN) from None
-    except json.JSONDecodeError as problem:
-        what = f"{file} is cut, or no profile: line {problem.lineno}, column {problem.colno}"
-        raise no_profile(what, _AGAIN) from None
+    told = _PROFILE.json(file)
     models = _models(told)
     if models is None:
         raise no_profile(f"{file} is no profile", _AGAIN)

@@ -75,13 +75,10 @@ def operations_of(config: OmapConfig, given: Given) -> tuple[str, Sequence[Reque
             key=config.key,
             seed=given.seed or 1,
         )
-    except (ValueError, OSError) as problem:
-        what = str(problem)
-        if isinstance(problem, OSError):
-            what = f"the file cannot be read: {problem.strerror}"
+    except ValueError as problem:
         raise error(
             "E472",
-            what,
+            str(problem),
             Span.whole(place),
             hint="`penstock explain E472` shows what operations look like",
         ) from None

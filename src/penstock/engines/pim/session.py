@@ -14,6 +14,7 @@ from penstock.engines.base import Given
 from penstock.engines.session import SessionError
 from penstock.errors import not_both, not_one_of
 from penstock.host.sources.errors import SourceError
+from penstock.models.inputs import InputError
 from penstock.models.numerics.floating import float32
 from penstock.models.pim.device import Step
 from penstock.models.pim.operands import Operands, Work
@@ -429,12 +430,12 @@ class PimSession(Closing):
             raise SessionError(what, "session.snapshot(request) gives them", code="E467")
         try:
             tensors, said = unpacked(bytes(state))
-        except ValueError as problem:
+        except InputError as problem:
             hint = "take it again, and keep all of its bytes"
             raise SessionError(f"this is no snapshot: {problem}", hint, code="E467") from None
         for name, own in self._form.items():
-            if said[name] != own:
-                what = f"the snapshot is of another design: its {name} are {said[name]}, the session's {own}"
+            if said.get(name) != own:
+                what = f"the snapshot is of another design: its {name} are {said.get(name)}, the session's {own}"
                 raise SessionError(what, "compile the design as that one was", code="E467")
         return tensors, said
 

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.models.inputs import Input, InputError
+
 __all__ = ["packed", "unpacked"]
 
 Bytes = NDArray[np.uint8]
@@ -36,24 +38,23 @@ def packed(tensors: Mapping[str, Bytes], said: Mapping[str, Any]) -> bytes:
 
 
 def unpacked(data: bytes) -> tuple[dict[str, Bytes], dict[str, Any]]:
-    """Return what was packed. Raises ValueError, with the reason, for anything else."""
+    """Return what was packed. Raises InputError, with the reason, for anything else."""
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > len(data) - 8:
-        raise ValueError("it is no file of safetensors, or the beginning of one")
+        raise InputError("it is no file of safetensors, or the beginning of one")
     content = data[8 + size :]
-    try:
-        table = json.loads(data[8 : 8 + size])
+    form = Input("that of a session", "", lambda *_: InputError("no session wrote it"))
+    with form.parsing(""):
+        table = form.json_of(data[8 : 8 + size], "")
         metadata = table.pop("__metadata__")
         text, digest = metadata[_FORM], metadata["sha256"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ValueError("no session wrote it") from None
-    if digest != _digest(text, table, content):
-        raise ValueError("bytes of it are missing, or others than were written")
-    whole, found = np.frombuffer(content, dtype=np.uint8), {}
-    for name, own in table.items():
-        begin, end = own["data_offsets"]
-        found[name] = whole[begin:end].reshape(own["shape"])
-    return found, json.loads(text)
+        if digest != _digest(text, table, content):
+            raise InputError("bytes of it are missing, or others than were written")
+        whole, found = np.frombuffer(content, dtype=np.uint8), {}
+        for name, own in table.items():
+            begin, end = own["data_offsets"]
+            found[name] = whole[begin:end].reshape(own["shape"])
+        return found, form.json_of(text, "")
 
 
 def _digest(text: str, table: Mapping[str, Any], content: bytes) -> str:

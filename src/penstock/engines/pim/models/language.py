@@ -15,16 +15,18 @@ from penstock.api import compile
 from penstock.dsl.core.load import from_text
 from penstock.engines.base import Design
 from penstock.errors import no_option
+from penstock.models.inputs import Input
 
 from ..session import PimSession
 from .layers import Held, Network, exact
 from .readers import reader_of
 from .serving import Sampler, Serving, checked
-from .weights import Weights, opened, unread, untaken
+from .weights import Config, Weights, opened, unread, untaken
 
 __all__ = ["Generated", "LanguageModel", "Perplexity"]
 
 Array = NDArray[Any]
+_TOKENIZER = Input("a tokenizer", "copy the file again", unread)
 #: a step of all families; `wide`: each element of a key has a decay of its own
 _KERNEL = """
 recurrence {name}(S: state[k, v], rate: input{wide}, key: input[k], value: input[v], query: input[k])
@@ -85,6 +87,7 @@ class LanguageModel:
         self._tensors, self._tokenizer, self._options = tensors, tokenizer, dict(options)
         self._designs: dict[int, Design] = {}
         self._network = self._read(np.float32)
+        self._ends = Config(config, place, {}).ids("eos_token_id")
         for name in ("batch", "heads", "dims", "layers", "table", "kernel"):
             if name in options:
                 raise no_option("a language model", name, (), ": its configuration says it")
@@ -205,13 +208,11 @@ class LanguageModel:
         first, made = self.ids(prompt), list[int]()
         if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
             raise untaken(f"tokens is {tokens!r}", "it is a whole number, 1 or more")
-        last = self.config.get("eos_token_id")
-        ends = last if isinstance(last, list) else [last]
         taken = []
         with self.open(backend, **options) as serving:
             request, given = serving.join(first, seed=seed, temperature=temperature), first
             sampler = Sampler(seed, temperature)
-            while len(made) < tokens and made[-1:] not in [[end] for end in ends]:
+            while len(made) < tokens and made[-1:] not in [[end] for end in self._ends]:
                 taken.append(serving.take({request: given})[request][-1])
                 given = sampler.draw(taken[-1])
                 made += given
@@ -255,7 +256,6 @@ def _tokenizer(folder: Path) -> Any:
     except ImportError:  # pragma: no cover - an environment without it
         hint = "pip install 'penstock[language]', or leave the file out: the model takes ids then"
         raise unread(f"{file} is read by tokenizers", hint) from None
-    try:
-        return Tokenizer.from_file(str(file))
-    except Exception as problem:  # the library has no exceptions of its own
-        raise unread(f"{file} is no tokenizer: {problem}", "copy the file again") from None
+    text = _TOKENIZER.text(file)
+    with _TOKENIZER.parsing(file):
+        return Tokenizer.from_str(text)

@@ -62,7 +62,7 @@ def _mamba2(values: Mapping[str, Any], weights: Weights, embeddings: str = "embe
     """Mamba-2 of transformers."""
     config = Config(values, weights.place, _MAMBA2)
     config.only(use_bias=False, use_conv_bias=True, hidden_act=("silu", "swish"))
-    width, eps = config.whole("hidden_size"), config.number("layer_norm_epsilon")
+    width, eps = config.whole("hidden_size"), config.number("layer_norm_epsilon", 0)
     heads, dim, state = map(config.whole, ("num_heads", "head_dim", "state_size"))
     groups = config.whole("n_groups")
     config.divided("num_heads", "n_groups")
@@ -70,7 +70,7 @@ def _mamba2(values: Mapping[str, Any], weights: Weights, embeddings: str = "embe
     inner, channels = heads * dim, heads * dim + 2 * groups * state
     embedding = weights.take(f"backbone.{embeddings}.weight", config.whole("vocab_size"), width)
     blocks = []
-    for n in range(config.whole("num_hidden_layers")):
+    for n in config.layers("num_hidden_layers", weights):
         start = f"backbone.layers.{n}"
         take = lambda name, *shape, at=f"{start}.mixer": weights.take(f"{at}.{name}", *shape)
         mixer = Mamba2(
@@ -160,7 +160,7 @@ class _Sizes:
         ratio = int(width * config.number("hidden_ratio") * 2 / 3)
         chosen = config.get("intermediate_size") is not None
         inner = config.whole("intermediate_size") if chosen else -(-ratio // 256) * 256
-        return cls(width, heads, shared, keys, values, inner, config.number("norm_eps"))
+        return cls(width, heads, shared, keys, values, inner, config.number("norm_eps", 0))
 
 
 def _retnet(values: Mapping[str, Any], weights: Weights) -> Network:
@@ -199,7 +199,7 @@ def _fla(
     norm = lambda name: Norm(weights.take(f"{name}.weight", width), own.eps)
     embedding = weights.take("model.embeddings.weight", config.whole("vocab_size"), width)
     blocks = []
-    for n in range(config.whole("num_hidden_layers")):
+    for n in config.layers("num_hidden_layers", weights):
         at, mlp = f"model.layers.{n}.attn", f"model.layers.{n}.mlp"
         mixer = Retention(
             query=weights.take(f"{at}.q_proj.weight", heads * own.keys, width),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from penstock.dsl.core.hints import closest
 from penstock.models.errors import Error
+from penstock.models.inputs import MEMORY, Input
 
 __all__ = ["Config", "ModelError", "Weights", "opened", "unread", "untaken"]
 
@@ -32,16 +32,15 @@ def untaken(message: str, hint: str) -> ModelError:
     return ModelError(message, hint, code="E469")
 
 
+_CONFIG = Input("a configuration", "a model is a folder with config.json and *.safetensors", unread)
+_TENSORS = Input("a file of safetensors", "copy the file again", unread, MEMORY)
+
+
 def opened(folder: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return the configuration and the tensors of a folder. Raises ModelError (E468)."""
     place = folder / "config.json"
-    try:
-        config = json.loads(place.read_text(encoding="utf-8"))
-        files = sorted(folder.glob("*.safetensors"))
-    except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or problem
-        hint = "a model is a folder with config.json and *.safetensors"
-        raise unread(f"cannot read {place}: {reason}", hint) from None
+    config = _CONFIG.json(place)
+    files = sorted(folder.glob("*.safetensors"))
     if not isinstance(config, dict):
         raise unread(f"{place} is no JSON object", "it holds sizes by name")
     if not files:
@@ -64,21 +63,17 @@ def _stored(file: Path) -> list[tuple[str, Array]]:
     except ImportError:  # pragma: no cover - an environment without it
         hint = "pip install 'penstock[language]'"
         raise unread("weights are read by safetensors", hint) from None
-    try:
-        entries = safetensors.deserialize(file.read_bytes())
-    except (OSError, safetensors.SafetensorError) as problem:
-        hint = "copy the file again"
-        raise unread(f"{file} is no file of safetensors: {problem}", hint) from None
-    found = []
-    for name, entry in entries:
-        if entry["dtype"] not in _STORED:
-            hint = f"weights are {', '.join(_STORED)}: not quantised"
-            what = f"{file}: the tensor {name} is stored as {entry['dtype']}"
-            raise unread(what, hint)
-        value = np.frombuffer(entry["data"], dtype=_STORED[entry["dtype"]])
-        if entry["dtype"] == "BF16":
-            value = (value.astype("<u4") << 16).view("<f4")
-        found.append((name, value.reshape(entry["shape"])))
+    data, found = _TENSORS.data(file), []
+    with _TENSORS.parsing(file):
+        for name, entry in safetensors.deserialize(data):
+            if entry["dtype"] not in _STORED:
+                hint = f"weights are {', '.join(_STORED)}: not quantised"
+                what = f"{file}: the tensor {name} is stored as {entry['dtype']}"
+                raise unread(what, hint)
+            value = np.frombuffer(entry["data"], dtype=_STORED[entry["dtype"]])
+            if entry["dtype"] == "BF16":
+                value = (value.astype("<u4") << 16).view("<f4")
+            found.append((name, value.reshape(entry["shape"])))
     return found
 
 
@@ -105,6 +100,7 @@ class Weights:
     ) -> None:
         self._tensors, self.place, self.dtype = tensors, place, dtype
         self._left, self._missing = set(tensors), list[str]()
+        self.count = len(tensors)
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors
@@ -176,18 +172,36 @@ class Config:
             raise self._wrong(name, "it is a whole number, 1 or more")
         return int(value)
 
-    def number(self, name: str) -> float:
+    def number(self, name: str, least: float = -np.inf) -> float:
         value = self._values.get(name)
         if (
             isinstance(value, bool)
             or not isinstance(value, (int, float))
             or not abs(value) < np.inf
+            or value < least
         ):
-            raise self._wrong(name, "it is a finite number")
+            raise self._wrong(name, "it is a finite number" + " from 0" * (least == 0))
         return float(value)
 
     def truth(self, name: str) -> bool:
-        return bool(self._values.get(name))
+        value = self._values.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise self._wrong(name, "it is true or false")
+        return bool(value)
+
+    def layers(self, name: str, weights: Weights) -> range:
+        """Return the layers' numbers: each layer has a tensor or more."""
+        if (layers := self.whole(name)) > weights.count:
+            raise self._wrong(name, f"there are {weights.count} tensors")
+        return range(layers)
+
+    def ids(self, name: str) -> list[int]:
+        """Return the ids under a name: one, a list, or none."""
+        value = self._values.get(name)
+        ids = value if isinstance(value, list) else [] if value is None else [value]
+        if any(type(each) is not int or each < 0 for each in ids):
+            raise self._wrong(name, "it is an id, or a list of ids")
+        return ids
 
     def get(self, name: str) -> Any:
         return self._values.get(name)
