@@ -58,11 +58,11 @@ def make(options: Options) -> str:
     for file in files:
         compiled, first, second = one(file)
         ratios.append(first / compiled)
-        rows.append(
-            f"{file.stem} | {compiled:.2f} | {first:.2f} | {second:.2f} | {ratios[-1]:.2f}"
-        )
+        rows.append(f"{file.stem} | {compiled:.2f} | {first:.2f} | {second:.2f} | {ratios[-1]:.2f}")
     total = f"of {len(files)} examples, least, median and most | | | | {min(ratios):.2f}, {statistics.median(ratios):.2f}, {max(ratios):.2f}"
-    titles = f"example | compiled, s | first load, s | second load, s | first / compiled, goal ≤ {GOAL}"
+    titles = (
+        f"example | compiled, s | first load, s | second load, s | first / compiled, goal ≤ {GOAL}"
+    )
     return f"{machine()}\n\n" + markdown(titles, [*rows, total])
 
 
