@@ -121,11 +121,13 @@ class Driver:
         fields = [(name, _U64 if size == "64" else _U32) for size, name in members]
         registers = type("Registers", (ctypes.Structure,), {"_fields_": fields})
         set_to = {step.at: step.value for step in before if step.kind == SET}
-        values = [
-            set_to.get(at[name], 0) | set_to.get(at[name] + 4, 0) << 32 * (bits[name] > 32)
-            for name, _ in fields
-            if name in at
-        ]
+        values: list[int] = []
+        for member, _ in fields:
+            name = member if member in at else member.rstrip("_")  # a word of C
+            if name not in at:  # an engine without registers
+                continue
+            high = set_to.get(at[name] + 4, 0) << 32 if bits[name] > 32 else 0
+            values.append(set_to.get(at[name], 0) | high)
         loads = [step for step in before if step.kind == PUT]
         found = [step for step in after if step.kind == COMPARE]
         buffers = [ctypes.create_string_buffer(len(step.data)) for step in found]
