@@ -17,8 +17,6 @@ EVENTS = ("error", "soft", "hard")
 async def replay(bench, job, event="", after=0):
     """Do what was recorded; return whether an event ended it. Without one, all bytes must be equal."""
     start = 0
-    if job["anew"]:
-        await bench.reset()
     for step in job["steps"]:
         memory = bench.memories[getattr(step, "space", 0)]
         if isinstance(step, Written):
@@ -35,7 +33,7 @@ async def replay(bench, job, event="", after=0):
                     await bench.reset()
                     return True
                 await bench.write("control", Control.RESET)
-                for _ in range(200):
+                for _ in range(5000):
                     if await bench.read("status") == Status.IDLE:
                         return True
                 raise AssertionError("no rest after a soft reset")
@@ -66,7 +64,7 @@ async def runs(dut):
     hit = 0
     for seed in job["seeds"]:
         draw = random.Random(seed)
-        bench.stall(draw.choice([0, 20, 50]), seed, calm=job["calm"])
+        bench.stall(draw.choice([0, 20, 50]), seed)
         event = EVENTS[seed % len(EVENTS)]
         hit += await replay(bench, job, event, int(10 ** draw.uniform(0.5, job["reach"])))
         await replay(bench, job)

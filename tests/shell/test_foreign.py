@@ -1,4 +1,7 @@
-"""Cores of all four engines behind cocotbext-axi's memory, which we did not write: see cocotb_foreign.py."""
+"""Cores of three engines behind cocotbext-axi's memory, which we did not write: see cocotb_foreign.py.
+
+A map is powered up anew for each run, which no simulation does in one process: test_judges.py has it.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,12 @@ def replayed(name: str, seeds: range, folder: Path, simulator: str) -> None:
     with JudgeMachine(made.verilog, made.ports, made.registers, made.vault) as machine:
         machine.behave(1, Habit(0), calm=made.calm)
         recorder = Recorder(machine)
-        recorder.hard_reset = machine.hard_reset  # type: ignore[attr-defined]
         made.check(recorder)
     job = {
         "steps": recorder.steps,
         "sizes": {space: -(-size // 4096) * 4096 for space, size in recorder.sizes.items()},
         "seeds": list(seeds),
         "start": made.start,
-        "anew": name == "omap",
-        "calm": made.calm,
         "reach": 2.5,
     }
     path = folder / "job"
@@ -46,12 +46,12 @@ def replayed(name: str, seeds: range, folder: Path, simulator: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", [name for name in CORES if name != "omap"])
 def test_cocotbext_axi(name: str, tmp_path: Path) -> None:
     replayed(name, range(3), tmp_path, "icarus")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", [name for name in CORES if name != "omap"])
 def test_twenty_runs(name: str, tmp_path: Path) -> None:
     replayed(name, range(10, 30), tmp_path, "verilator")

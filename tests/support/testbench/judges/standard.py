@@ -108,12 +108,20 @@ class JudgeMachine(Closing):
     ) -> None:
         self.register_map, self._count = register_map, len(ports)
         self._api = built(verilog, tuple(ports), tuple(register_map.vault) if vault else ())
-        self._judge = self._api.judge_open()
-        if vault:
-            words = register_map.vault_words(vault)
-            self._api.penstock_vault(self._judge, (_U32 * len(words))(*words))
+        self._words = register_map.vault_words(vault or {})
+        self._habits: tuple[int, ...] = (1, 0, 0, 1, 0)
+        self._judge = None
+        self.power_up()
         self.event: Event | None = None
         self.at_start = 0
+
+    def power_up(self) -> None:
+        """Begin anew, with empty memory: what a core keeps over all resets is gone."""
+        self.close()
+        self._judge = self._api.judge_open()
+        if self._words:
+            self._api.penstock_vault(self._judge, (_U32 * len(self._words))(*self._words))
+        self._api.judge_behave(self._judge, *self._habits)
 
     def close(self) -> None:
         if self._judge:
@@ -124,7 +132,8 @@ class JudgeMachine(Closing):
         self, seed: int, habits: Habit, stall: int = 0, latency: int = 1, calm: int = 0
     ) -> None:
         """Have the memory behave so from now on; delays are drawn by `seed`. `calm`: of these ports, as bits, it is never late."""
-        self._api.judge_behave(self._judge, seed, int(habits), stall, latency, calm)
+        self._habits = (seed, int(habits), stall, latency, calm)
+        self._api.judge_behave(self._judge, *self._habits)
 
     def check(self) -> None:
         """Raise Broken if the core did what AXI4 forbids."""
