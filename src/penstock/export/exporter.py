@@ -222,12 +222,12 @@ def exported(
     files["filelist.f"] = "".join(f"{name}\n" for name in sources).encode()
     files[f"tb/{ip}_tb.v"] = rendered("bench", context)
     files |= {f"tb/vectors/{name}": data for name, data in bench.files().items()}
-    described_in = rendered("rdl", context)
-    made = register_files(ip, described_in, html=extras.html)
-    context["memory_maps"] = made.pop(MEMORY_MAPS, b"").decode()
+    description = rendered("rdl", context)
+    registers = register_files(ip, description, html=extras.html)
+    context["memory_maps"] = registers.pop(MEMORY_MAPS, b"").decode()
     for path, template in _FILES.items():
         files[path.format(ip=ip)] = rendered(template, context)
-    files |= made
+    files |= registers
     for name, flow in selected(tuple(targets)).items():
         files[flow.path.format(ip=ip)] = flow.render({**context, "flow": name})
     return sealed(_manifest(design, ip, targets, bench), files)

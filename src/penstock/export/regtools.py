@@ -40,11 +40,11 @@ def register_files(ip: str, description: bytes, html: bool = False) -> dict[str,
     """Return C header of a description, and page if `html`, in the folder `regs`, and IP-XACT's `MEMORY_MAPS`: the same bytes for the same
     description. Raises KernelError (E834)."""
     check_peakrdl()
-    made = {output: kind for output, kind in _MADE.items() if html or kind != "html"}
+    exporters = {output: kind for output, kind in _MADE.items() if html or kind != "html"}
     with staging() as folder:
         (folder / f"{ip}.rdl").write_bytes(description)
-        with Threads(len(made)) as pool:
-            list(pool.map(lambda one: _run(folder, ip, *one), made.items()))
+        with Threads(len(exporters)) as pool:
+            list(pool.map(lambda one: _run(folder, ip, *one), exporters.items()))
         (folder / f"{ip}.rdl").unlink()
         files = {
             f"regs/{path.relative_to(folder).as_posix()}": path.read_bytes()
