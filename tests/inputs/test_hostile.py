@@ -330,3 +330,16 @@ def test_changed_files(kinds: list[Kind], count: int, tmp_path: Path) -> None:
                 raise
             faults.append(f"number {number}: {kind.name}, {change.__name__}: {problem!r:.300}")
     assert faults == []
+
+
+def test_weights_of_runs_are_numbers(kinds: list[Kind], tmp_path: Path) -> None:
+    [manifest] = (kind for kind in kinds if kind.name == "manifest")
+    [result] = (kind for kind in kinds if kind.name == "result")
+    with np.load(io.BytesIO(result.data)) as held:
+        arrays = dict(held)
+    name = next(name for name in arrays if name.startswith("result."))
+    for odd in (arrays[name] * 1j, np.zeros(3, "M8[s]")):
+        data = _saved(lambda f, odd=odd: np.savez(f, **{**arrays, name: odd}))
+        with pytest.raises(Error, match=f"{name} holds ") as refused:
+            _run(tmp_path, manifest.data, data)
+        assert refused.value.code == "E806"

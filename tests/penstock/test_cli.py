@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ import pytest
 
 import penstock as ps
 import penstock.api as api
-from penstock.cli import run
+from penstock.cli import main, run
 from penstock.dsl.core.codes import codes
 from penstock.failures import failure, public
 from penstock.options import Request
@@ -110,6 +111,19 @@ def test_passwords_are_not_shown() -> None:
 def test_control_characters_do_not_reach_the_terminal() -> None:
     Path("evil.csv").write_bytes(b"a,b\n1,2\n\x1b[2J,3,4\n")
     assert "\x1b" not in told("model k.py --data evil.csv", 1)
+
+
+def test_what_a_terminal_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PYTHONIOENCODING=ascii ended in a UnicodeEncodeError, called a defect."""
+    printed, said = (io.TextIOWrapper(io.BytesIO(), encoding="ascii") for _ in range(2))
+    monkeypatch.setattr(sys, "stdout", printed)
+    monkeypatch.setattr(sys, "stderr", said)
+    monkeypatch.setattr(sys, "argv", ["penstock", "check", "3\u00d73.psk"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said.seek(0)
+    assert ended.value.code == 1
+    assert said.read().startswith("error[E102]: there is no file 3\\xd73.psk\n")
 
 
 def test_model_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -280,7 +280,7 @@ MESSAGES = [
     ),
     (
         "model k.py --data junk.npz",
-        "error[E703]: junk.npz is not a NumPy archive of plain arrays\n --> junk.npz\n"
+        "error[E703]: junk.npz is not a NumPy archive of plain arrays: File is not a zip file\n --> junk.npz\n"
         "hint: write it with numpy.savez(file, name=array, …)\n",
     ),
     (

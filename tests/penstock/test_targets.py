@@ -121,6 +121,10 @@ def test_every_number_has_a_source() -> None:
         (("[target]", "[[target]]\n[[target]]"), "target.name: it is missing"),
         (("[target]", "[machine]"), "machine: expected the tables `part` and `target`"),
         (('"1.65 USD/h"', '""\nboard = { package = "a", oscillator_mhz = 9, platform = "m:P" }'), "`platform` is for a part"),
+        (("idle_w = 35", "idle_w = nan"), "`idle_w` is at most the 160 of `max_w`, not nan"),
+        (("idle_w = 35", "idle_w = -1.0"), "`idle_w` is a number from 0 to 160, not -1.0"),
+        (('"64 GiB"', "0"), "target.memory.bytes: expected a number above 0, not 0"),
+        (('"64 GiB"', '"0 GiB"'), "target.memory.bytes: expected a number above 0, not '0 GiB'"),
         (("[target]", "[target"), "is not TOML: Expected ']'"),
     ],
 )  # fmt: skip

@@ -271,6 +271,13 @@ def test_a_chain_too_long_to_plan_is_refused() -> None:
     assert hint and hint.endswith("a Python loop is unrolled while the kernel is traced")
 
 
+def test_what_is_too_large_to_plan_is_refused_at_once() -> None:
+    for text in ("-" * 3_000 + "x", "exp(" * 1_001 + "x" + ")" * 1_001):
+        graph = trace(f"kernel f(x: input, w: model)\n w <- w - {text}")
+        with pytest.raises(KernelError, match=r"E107.*hardware is planned for at most 1000"):
+            lower(graph, 1, serial_limit=1)
+
+
 def test_names_may_look_like_keywords() -> None:
     text = "kernel kernel(input: input, model: model, kernel: meta = 1)\n output = input * kernel\n model <- model - output"
     assert ops(trace(text)) == ["mul", "sub"]
