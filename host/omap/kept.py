@@ -31,7 +31,7 @@ class KeptMap(Closing):
         self.config, self._device, self._state = device.config, device, state
         self._lost = False
         try:
-            state.begin(*device.restore(map(state.content, state.files)))
+            state.begin(*device.restore([state.content(path) for path in state.files]))
             if state.renewed:
                 self._snapshot()
         except BaseException as problem:
