@@ -266,17 +266,6 @@ PROOFS = [
     ),
     Proof(
         "hdl.memory.Arbiter",
-        "writes of 3 managers have their turns within 44 cycles; "
-        "bursts ≤ 2 beats, 2 open, memory and managers fair within 1",
-        lambda: writes(3, bound=44),
-        _LOWEST_FIRST,
-        covers=40,
-        search=60,
-        seconds=400,
-        long="100 s",
-    ),
-    Proof(
-        "hdl.memory.Arbiter",
         "writes of 2 managers: within 6 cycles something moves while one asks; bursts ≤ 2 beats, 2 open, "
         "memory and managers fair within 1, but AW may wait for W",
         lambda: writes(2, moves=6),
