@@ -73,6 +73,12 @@ class ErrorCode(HardwareCode):
     BUS_READ = 64, "a read was answered with an error"
     BUS_WRITE = 65, "a write was answered with an error"
     WATCHDOG = 67, "nothing moved for too long"
+    REGISTER = (
+        68,
+        "a register had a value with which no run may start",
+        "write a legal value to the register whose offset is error_item, and start again",
+        "E835",
+    )
     DEAD_PORT = (
         69,
         "a memory port made no transfer while it was brought to rest",
@@ -152,6 +158,8 @@ class HardwareError:
         return self.code.meaning + (f": {self.detail}" if self.detail else "")
 
     def __str__(self) -> str:
+        if self.code.name == "REGISTER":
+            return f"REGISTER at register {self.item:#x}"
         place = f"block {self.block}" + (f", line pointer {self.line}" if self.line else "")
         item = f", value {self.item}" if self.item else ""
         item = f", column {self.column}" if self.column else item

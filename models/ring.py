@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count, takewhile
 from typing import Protocol
 
-from .shell import Counter, EngineRegister, RegisterMap
+from .shell import Counter, EngineRegister, Legal, RegisterMap
 
 __all__ = ["NEVER", "Arrivals", "Line", "Overrun", "Recorded", "Ring", "places"]
 
@@ -45,7 +45,7 @@ class Ring:
     @property
     def register(self) -> EngineRegister:
         what = f"pages that are in port {self.port}'s ring, over all epochs, modulo 2^32"
-        return EngineRegister(self.ready, 32, what, live=True)
+        return EngineRegister(self.ready, 32, what, live=True, legal=Legal())
 
     @property
     def counter(self) -> Counter:

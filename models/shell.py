@@ -23,11 +23,13 @@ __all__ = [
     "Counter",
     "EngineRegister",
     "Interrupt",
+    "Legal",
     "Monitor",
     "Register",
     "RegisterMap",
     "Status",
     "VaultValue",
+    "address",
 ]
 
 IDENTITY = 0x504E5354  #: "PNST": what `identity` reads
@@ -76,17 +78,74 @@ class Register:
 
 
 @dataclass(frozen=True)
+class Legal:
+    """The values of a register with which a run may start: the multiples of `multiple` from `least` to `most`.
+
+    `most`: None for what the width holds. From an address on lie `stride` bytes, or as many for each one that the register `count`
+    counts; they end before the last byte that the width can name. `apart`: registers of addresses whose bytes may not be among them.
+    """
+
+    least: int = 0
+    most: int | None = None
+    multiple: int = 1
+    stride: int = 0
+    count: str = ""
+    apart: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class EngineRegister:
-    """A value that the host sets before a start and the engine reads: 1 to 64 bits wide, `reset` until written. `live`: the host may set it in a run, too."""
+    """A value that the host sets before a start and the engine reads: 1 to 64 bits wide, `reset` until written. `live`: the host may
+    set it in a run, too. `legal`: with which values a run may start; None for any of the width."""
 
     name: str
     bits: int = 32
     doc: str = ""
     reset: int = 0
     live: bool = False
+    legal: Legal | None = None
+
+    @property
+    def rule(self) -> Legal:
+        """The rule for its values."""
+        return self.legal or Legal()
+
+    @property
+    def most(self) -> int:
+        """The greatest value with which a run may start."""
+        rule = self.rule
+        most = (1 << self.bits) - 1 - (0 if rule.count else rule.stride)
+        most = most if rule.most is None else min(most, rule.most)
+        return most - most % rule.multiple
+
+    @property
+    def range(self) -> str:
+        """Its legal values in words."""
+        rule = self.rule
+        multiple = f"multiples of {rule.multiple} to {self.most:#x}"
+        text = multiple if rule.multiple > 1 else f"{rule.least} to {self.most}"
+        if rule.count:
+            text += f", with {rule.stride} bytes for each of {rule.count} below {1 << self.bits:#x}"
+        return text + (f", apart from {' and '.join(rule.apart)}" if rule.apart else "")
 
     def to_json(self) -> dict[str, Any]:
-        return {k: value for k, value in asdict(self).items() if k != "live" or value}
+        kept = {k: v for k, v in asdict(self).items() if k != "legal" and (k != "live" or v)}
+        rule = {k: v for k, v in asdict(self.rule).items() if v or k == "least"}
+        return {**kept, **rule, "most": self.most}
+
+
+def address(
+    name: str,
+    bits: int,
+    what: str,
+    unit: int,
+    size: int,
+    count: str = "",
+    apart: Iterable[str] = (),
+) -> EngineRegister:
+    """Return the register of an address, a multiple of `unit` bytes, from which on `size` bytes lie, or as many for each of `count`."""
+    legal = Legal(multiple=unit, stride=size, count=count, apart=tuple(apart))
+    return EngineRegister(name, bits, what, legal=legal)
 
 
 @dataclass(frozen=True)
@@ -148,7 +207,13 @@ CONTROL: tuple[Register, ...] = (
         "ro",
         "cycles from the one after the start until and including that of done",
     ),
-    Register("error_item", 0x30, 32, "ro", "which value of the line, counted from 1; 0 for none"),
+    Register(
+        "error_item",
+        0x30,
+        32,
+        "ro",
+        "which value of the line, counted from 1, or of REGISTER the register's offset; 0 for none",
+    ),
 )
 
 #: where counters begin
@@ -233,6 +298,13 @@ class RegisterMap:
                 raise ValueError(
                     f"register {item.name!r}: reset {item.reset!r} does not fit in {item.bits} bits"
                 )
+            if item.rule.multiple & item.rule.multiple - 1:
+                raise ValueError(f"register {item.name!r}: multiple must be a power of two")
+            if not 0 <= item.rule.least <= item.most:
+                raise ValueError(f"register {item.name!r}: no value of {item.bits} bits is legal")
+            others = {*item.rule.apart, *([item.rule.count] if item.rule.count else [])}
+            if missing := sorted(others - {other.name for other in self.engine}):
+                raise ValueError(f"register {item.name!r}: there is no register {missing[0]!r}")
             size = 8 if item.bits > 32 else 4
             offset += -offset % size
             registers.append(Register(item.name, offset, size * 8, "rw", item.doc))
@@ -308,7 +380,38 @@ class RegisterMap:
         error, dead = self.error(code), ErrorCode.DEAD_PORT
         if status & Status.DEAD and error != dead:
             return HardwareError(error, *place, detail=dead.meaning, told=dead.hint)
-        return HardwareError(error, *place)
+        return (
+            self._refused(place[2]) if code == ErrorCode.REGISTER else HardwareError(error, *place)
+        )
+
+    def _refused(self, offset: int, values: Mapping[str, int] | None = None) -> HardwareError:
+        """Return the error of a start whose register at an offset is not legal; `values`: of all, where they are known."""
+        detail = ""
+        for register in self.engine:
+            if self[register.name].offset == offset:
+                value = "" if values is None else f" is {values[register.name]:#x}, and"
+                detail = f"{register.name}{value} may be {register.range}"
+        return HardwareError(ErrorCode.REGISTER, item=offset, detail=detail)
+
+    def illegal(self, values: Mapping[str, int]) -> HardwareError | None:
+        """Return the error with which a start ends whose registers have these values, others their reset: the first register whose
+        value is not legal."""
+        held = {r.name: values.get(r.name, r.reset) for r in self.engine}
+        begins = {r.name: held[r.name] & (1 << r.bits) - 1 for r in self.engine}
+        ends = {
+            r.name: begins[r.name] + r.rule.stride * begins.get(r.rule.count, 1)
+            for r in self.engine
+        }
+        for register in self.engine:
+            name, rule, value = register.name, register.rule, held[register.name]
+            if (
+                not rule.least <= value <= register.most
+                or value % rule.multiple
+                or ends[name] >> register.bits
+                or any(begins[n] < ends[name] and begins[name] < ends[n] for n in rule.apart)
+            ):
+                return self._refused(self[name].offset, held)
+        return None
 
     def to_json(self) -> dict[str, Any]:
         """The map as plain data, for the manifest."""

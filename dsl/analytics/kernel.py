@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...models.analytics.shell import MAX_EPOCHS
 from ..core import dims as D
 from ..core.constants import kind_of
 from ..core.diagnostics import Diagnostic, Span, error
@@ -21,9 +22,8 @@ from ..core.passes import walked
 from .builder import MAX_MERGE, AnalyticsBuilder
 from .finish import Return, finish
 
-__all__ = ["MAX_EPOCHS", "Kernel"]
+__all__ = ["Kernel"]
 
-MAX_EPOCHS = 2**31 - 1
 #: the most rows of a model that is read and changed by index
 MAX_ROWS = 1 << 32
 #: numbers of a model: its start and its result are held as float64

@@ -64,7 +64,7 @@ class MapEngine(wiring.Component):
         state: bool = False,
         door: wiring.Component | None = None,
     ):
-        self.config, self.register_map = config, register_map(design, state)
+        self.config, self.register_map = config, register_map(config, design, state)
         self.slots, self.state = slots, state
         self.door = Door(digest=digest, slots=slots) if door is None else door
         buses = [AXI4(data_bytes=size) for size in port_bytes(config, state)]

@@ -56,11 +56,15 @@ class PimEngine(wiring.Component):
 
     def __init__(self, config: PimConfig, design: int = 0, parts: Parts | None = None) -> None:
         self.config, self.parts = config, parts or Submodules()
-        self.register_map = register_map(design)
+        self.register_map = register_map(config, design)
         super().__init__(engine_members(self.register_map, [AXI4(data_bytes=self.config.bus)]))
 
     def elaborate(self, platform: Any) -> Module:
         m, config = Module(), self.config
+        # the program and what the registers say of it contradict each other; results are missing, are too many
+        self._contradicts, self._lacks, self._more = (
+            Signal(name=n) for n in ("contradicts", "lacks", "more")
+        )
         busy, ended = Signal(), Signal()
         with m.If(self.start):
             m.d.sync += [busy.eq(1), ended.eq(0)]
@@ -113,6 +117,7 @@ class PimEngine(wiring.Component):
                 sum(Mux(tick, pair["o_saturated"], 0) for pair in pairs) + counted
             ),
         ]
+        self._contradictions(m, busy & ~ended, commands, reader)
         self._errors(m, check, busy, reader, softmax)
         m.d.comb += self.done.eq(busy & ended & self._writer.idle & ~self.error)
         return m
@@ -191,6 +196,7 @@ class PimEngine(wiring.Component):
             reader.i.p.address.eq(self.registers.program),
             reader.i.p.beats.eq(self.registers.words),
         ]
+        self._asks = ask
         with m.If(self.start):
             m.d.sync += ask.eq(1)
         with m.Elif(reader.i.ready):
@@ -331,8 +337,15 @@ class PimEngine(wiring.Component):
             out.ready.eq(finished),
             room.eq(waiting != RESULTS_AHEAD),
         ]
-        with m.If(out.valid & writer.i_data.ready):
-            m.d.sync += word.eq(word + 1)
+        owed = Signal(24)  # words of results that are still to come
+        m.d.comb += [
+            self._more.eq((waiting != 0) & (owed == 0)),
+            self._lacks.eq((waiting == 0) & (owed != 0)),
+        ]
+        with m.If(self.start):
+            m.d.sync += owed.eq(self.registers.result_words)
+        with m.Elif(out.valid & writer.i_data.ready):
+            m.d.sync += [word.eq(word + 1), owed.eq(owed - 1)]
         m.d.sync += waiting.eq(waiting + read - finished)
         return lost
 
@@ -368,15 +381,29 @@ class PimEngine(wiring.Component):
                     ]
         return pushed, chosen, Mux(sums & (half == 0), lost, 0)
 
+    def _contradictions(self, m: Module, waits: Any, commands: Any, reader: Any) -> None:
+        """What the program and the registers say of it differ; `waits`: END has not come."""
+        empty, missing = Signal(), Signal(3)  # nothing comes any more
+        m.d.comb += empty.eq(waits & ~self._asks & reader.idle & ~commands.valid)
+        m.d.sync += missing.eq(Mux(empty, missing + ~missing.all(), 0))
+        idles = commands.valid & (commands.p.wait == 0)
+        of_program = Mux(waits, missing.all() | idles, self._lacks)
+        m.d.comb += self._contradicts.eq(of_program | self._more)
+
     def _errors(
         self, m: Module, check: TimingCheck, busy: Signal, reader: Any, softmax: Any
     ) -> None:
         early = check.o_early if softmax is None else check.o_early | softmax.o_early
         m.d.comb += [
-            self.error.eq(busy & (early | check.o_state | reader.error | self._writer.error)),
+            self.error.eq(
+                busy
+                & (early | check.o_state | self._contradicts | reader.error | self._writer.error)
+            ),
             self.report.code.eq(Mux(early, Const(PimError.PIM_TIMING, 8), PimError.PIM_STATE)),
             self.report.block.eq(0),
         ]
+        with m.If(self._contradicts & ~early & ~check.o_state):
+            m.d.comb += self.report.code.eq(PimError.PIM_PROGRAM.value)
         with m.If(reader.error):
             m.d.comb += self.report.code.eq(ErrorCode.BUS_READ.value)
         with m.Elif(self._writer.error):

@@ -55,7 +55,7 @@ class FitEngine(wiring.Component):
                 "there is hardware for method gram with sums of whole bus words, and for a row in a bus word"
             )
         self.config, self.library, self.settling = config, library, settling(config.n_max)
-        self.register_map = register_map(design)
+        self.register_map = register_map(config, design)
         port = AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)
         super().__init__(engine_members(self.register_map, [port]))
 

@@ -50,7 +50,7 @@ class TableFitEngine(wiring.Component):
 
     def __init__(self, config: TableFitPlan, library: Parts, *, design: int = 0):
         self.config, self.library, self.settling = config, library, settling(config.solver.n_max)
-        self.register_map = table_register_map(design, config.ring)
+        self.register_map = table_register_map(config, design)
         port = AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)
         super().__init__(engine_members(self.register_map, [port]))
 

@@ -17,6 +17,9 @@ class ControlRegisters(wiring.Component):
     Unmapped words answer DECERR. A write to a read-only register, or to an engine register that is not `live` while a run is busy,
     changes nothing and answers SLVERR.
 
+    Each register's value is judged by the map's rules. Bits beyond its width are not stored, but make it illegal until its last word is
+    written whole. `control` is written five cycles behind an engine register at the earliest: what was written then has been judged.
+
     Parameters
     ----------
     register_map
@@ -34,6 +37,8 @@ class ControlRegisters(wiring.Component):
         What the registers without storage here read as: one member for each read-only register but the constants.
     registers : Out(struct)
         Values of the engine's registers (absent if it has none).
+    illegal : Out(1), place : Out
+        Whether the value of a register is not legal; the first such register's offset.
     watchdog : Out(32)
     ended : In(1)
         Pulse: sets the pending interrupt.
@@ -53,6 +58,8 @@ class ControlRegisters(wiring.Component):
             "busy": In(1),
             "dead": In(1),
             "values": In(data.StructLayout({r.name: r.bits for r in self.live})),
+            "illegal": Out(1),
+            "place": Out(register_map.address_width),
             "watchdog": Out(32),
             "ended": In(1),
             "irq": Out(1),
@@ -72,6 +79,7 @@ class ControlRegisters(wiring.Component):
         self._write_channel(m)
         self._write_registers(m)
 
+        self._judge(m)
         self._reads(m)
         return m
 
@@ -79,11 +87,14 @@ class ControlRegisters(wiring.Component):
         """An address is held until its data is there."""
         self.address = Signal(self.register_map.address_width)
         addressed = Signal()
-        self.write = Signal()
+        self.write, self.changed = Signal(), Signal()
+        judging = Signal(4, init=15)  # a bit for each stage of `_judge`
+        control = self.address[2:] == self.register_map["control"].offset // 4
         self.word, self.strobe = self.axil.wdata, self.axil.wstrb
+        m.d.sync += judging.eq(Cat(self.changed, judging))
         m.d.comb += [
             self.axil.awready.eq(~addressed),
-            self.axil.wready.eq(addressed & ~self.axil.bvalid),
+            self.axil.wready.eq(addressed & ~self.axil.bvalid & ~(control & judging.any())),
             self.write.eq(self.axil.wvalid & self.axil.wready),
         ]
         with m.If(self.axil.awvalid & self.axil.awready):
@@ -102,6 +113,7 @@ class ControlRegisters(wiring.Component):
             name: Signal(r.bits, init=r.reset, name=f"register_{name}")
             for name, r in engine.items()
         }
+        self.beyond = {n: Signal(name=f"beyond_{n}") for n, r in engine.items() if r.bits % 32}
         if engine:
             m.d.comb += [self.registers[name].eq(self.storage[name]) for name in engine]
         with m.If(self.ended):
@@ -132,13 +144,50 @@ class ControlRegisters(wiring.Component):
                                 with m.If(held):
                                     m.d.sync += self.axil.bresp.eq(Response.SLVERR.value)
                                 with m.Elif(~(self.dead & (own is not None))):
+                                    m.d.comb += self.changed.eq(own is not None)
                                     for lane in range(-(-len(target) // 8)):
                                         with m.If(self.strobe[lane]):
                                             m.d.sync += target[8 * lane : 8 * lane + 8].eq(
                                                 self.word.word_select(lane, 8)
                                             )
+                                    if len(target) < 32:
+                                        mask = Cat(bit.replicate(8) for bit in self.strobe)
+                                        lost = (self.word & mask)[len(target) :].any()
+                                        beyond = self.beyond[register.name]
+                                        kept = beyond & ~self.strobe.all()
+                                        m.d.sync += beyond.eq(lost | kept)
                 with m.Default():
                     m.d.sync += self.axil.bresp.eq(Response.DECERR.value)
+
+    def _judge(self, m):
+        """Whether a run may start with what is stored, in four stages: how many bytes there are, where they end, whose value is not
+        legal, the first of those."""
+        engine = self.register_map.engine
+        wrong = Signal(len(engine))
+        ends = {r.name: self._end(m, r) for r in engine if r.rule.stride}
+        m.d.sync += self.illegal.eq(wrong.any())
+        for k, register in reversed(list(enumerate(engine))):
+            name, rule, value = register.name, register.rule, self.storage[register.name]
+            end = {n: ends.get(n, self.storage[n]) for n in (name, *rule.apart)}
+            low = value[: rule.multiple.bit_length() - 1]
+            faults = [self.beyond.get(name, Const(0)), low.any(), value < rule.least]
+            faults += [value > register.most, end[name][register.bits :].any()]
+            faults += [(self.storage[n] < end[name]) & (value < end[n]) for n in rule.apart]
+            m.d.sync += wrong[k].eq(Cat(faults).any())
+            with m.If(wrong[k]):
+                m.d.sync += self.place.eq(self.register_map[name].offset)
+
+    def _end(self, m, register):
+        """Where an address's bytes end, two cycles late."""
+        rule, size = register.rule, Const(register.rule.stride)
+        if rule.count:
+            product = self.storage[rule.count] * rule.stride
+            size = Signal(product.shape(), name=f"size_{register.name}")
+            m.d.sync += size.eq(product)
+        total = self.storage[register.name] + size
+        end = Signal(total.shape(), name=f"end_{register.name}")
+        m.d.sync += end.eq(total)
+        return end
 
     def _reads(self, m):
         """Address in one cycle, data in the next."""

@@ -21,8 +21,9 @@ class Shell(wiring.Component):
     """The top of a design: an engine behind an AXI4-Lite subordinate and AXI4 managers with the names that Verilog users expect.
 
     A run: a write of `START` to `control` pulses the engine's `start` (cycle 0). It ends with the engine's `done` or `error`, which count from
-    cycle 0 on, a soft reset, or the watchdog. Then the shell brings the memory ports to rest (`hdl.memory.guard.Guard`), resets the engine (for one cycle
-    after `done`, else for as many as its `settling`), and only then shows `done` or `error` in `status` and raises the interrupt.
+    cycle 0 on, a soft reset, or the watchdog; and in cycle 0, without a pulse, where a register's value is not legal. Then the shell brings the
+    memory ports to rest (`hdl.memory.guard.Guard`), resets the engine (for one cycle after `done`, else for as many as its `settling`), and only
+    then shows `done` or `error` in `status` and raises the interrupt.
     A port that is brought to rest and makes no transfer for as long as the watchdog waits, or `models.shell.PATIENCE` cycles without one, is dead until
     the hard reset: the run ends as it is, `status` says so, what is offered stays, and a start ends with `DEAD_PORT`.
     `cycles` counts from the start to the end of the run, without that. Counters and monitors keep their last values until the next start.
@@ -94,12 +95,14 @@ class Shell(wiring.Component):
         self.quiet = Signal(32)
         self.still = Signal()
         self.running = Signal()
+        self.begun = Signal()  # a run begins, or fails to
         self.next_done = Signal()
         self.next_failed = Signal()
         m.d.comb += [
             self.registers.busy.eq(self.busy),
             self.registers.dead.eq(self.dead),
-            self.engine.start.eq(self.registers.start & ~self.registers.reset & ~self.dead),
+            self.begun.eq(self.registers.start & ~self.registers.reset & ~self.dead),
+            self.engine.start.eq(self.begun & ~self.registers.illegal),
         ]
         if self.register_map.engine:
             m.d.comb += self.engine.registers.eq(self.registers.registers)
@@ -140,6 +143,9 @@ class Shell(wiring.Component):
             m.d.sync += [self.cycles.eq(0), self.still.eq(0)]
             m.next = "RUN"
             self._told(m)
+            with m.If(self.registers.illegal):
+                self._fail(m, ErrorCode.REGISTER)
+                m.d.sync += self.report.item.eq(self.registers.place)
             with m.If(self.dead):
                 self._fail(m, ErrorCode.DEAD_PORT)
 
@@ -248,7 +254,7 @@ class Shell(wiring.Component):
             # counted a cycle later
             latest = Signal.like(self.engine.counters[counter.name], name=f"latest_{counter.name}")
             m.d.sync += latest.eq(Mux(self.running, self.engine.counters[counter.name], 0))
-            with m.If(self.engine.start):
+            with m.If(self.begun):
                 m.d.sync += total.eq(0)
             with m.Else():
                 m.d.sync += total.eq(total + latest)

@@ -201,8 +201,16 @@ class Device(Closing):
     # runs
 
     def start(self, registers: Mapping[str, int] | None = None, *, watchdog: int = 0) -> None:
-        """Write registers and start a run."""
-        for name, value in (registers or {}).items():
+        """Write registers and start a run. Raises Unfit (E835) where a register's value is not legal, and writes nothing then."""
+        values = dict(registers or {})
+        held = {
+            r.name: self.read_register(r.name)
+            for r in self.register_map.engine
+            if r.name not in values
+        }
+        if fault := self.register_map.illegal(held | values):
+            raise Unfit(f"register {fault.detail}", fault.hint, code=fault.code.page)
+        for name, value in values.items():
             self.write_register(name, value)
         self.write_register("watchdog", watchdog)
         self.write_register("interrupt", Interrupt.ENABLE | Interrupt.PENDING)

@@ -27,6 +27,6 @@ class NotOver(DeviceError, TimeoutError):
 
 
 class Unfit(DeviceError, ValueError):
-    """A value that a register does not hold."""
+    """A value that a register does not hold, or with which no run may start."""
 
     hint = "`register_map` of the device says how many bits each register has"

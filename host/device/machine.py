@@ -79,10 +79,6 @@ class DeviceMachine(Closing):
         progress: Progress | None = None,
         feeds: Sequence[Feed] = (),
     ) -> Ended:
-        for name, value in registers.items():
-            bits = self.register_map[name].bits
-            if value >> bits:
-                raise DeviceError(f"the register {name} has {bits} bits, which do not hold {value}")
         begin = perf_counter()
         self.device.start(registers, watchdog=watchdog)
         if feeds:

@@ -11,12 +11,13 @@ from ..memory.bursts import Writer, burst_count
 from ..numerics.formats import Codes
 from ..ring import Ring
 from ..rows.errors import RowCode
-from ..shell import Counter, EngineRegister, Monitor, RegisterMap
+from ..shell import Counter, EngineRegister, Legal, Monitor, RegisterMap, address
 from ..strider.errors import PageError
 from ..strider.fixed import FIXED_COUNT_BITS
 from .config import AnalyticsPlan
 
 __all__ = [
+    "MAX_EPOCHS",
     "ROW_COUNTERS",
     "Block",
     "Images",
@@ -27,6 +28,7 @@ __all__ = [
     "unpack_result",
 ]
 
+MAX_EPOCHS = 2**31 - 1  #: of a run
 #: bits of a byte address, and of those of a lean plan
 ADDRESS_BITS, LEAN_ADDRESS_BITS = 40, 26
 
@@ -102,26 +104,9 @@ def open_writes(plan: AnalyticsPlan) -> int:
     )
 
 
-def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
-    """Return the register map of the engine that `plan` describes."""
-    bits, wide = address_bits(plan), 32 if plan.lean else 48
-    registers = [
-        EngineRegister("boot_address", bits, "program and parameters, aligned to the bus"),
-        EngineRegister("result_address", bits, "where the models go, aligned to the bus"),
-        EngineRegister(
-            "epochs", count_bits(plan), "most passes over the table", reset=max(plan.epochs, 1)
-        ),
-    ]
-    for q in range(plan.ports):
-        registers += [
-            EngineRegister(f"page_address{q}", bits, f"port {q}'s first page, aligned to the bus"),
-            EngineRegister(f"pages{q}", page_bits(plan), f"port {q}'s pages"),
-        ]
-    rings = [Ring(q) for q in range(plan.ports if plan.ring else 0)]
-    registers += [ring.register for ring in rings]
-    for t, table in enumerate(plan.tables):
-        what = f"rows of {' and '.join(table.models)}, aligned to a row"
-        registers.append(EngineRegister(f"row_address{t}", bits, what))
+def _counters(plan: AnalyticsPlan, rings: Sequence[Ring]) -> list[Counter]:
+    """Return what the engine counts."""
+    wide = 32 if plan.lean else 48
     counters = [
         Counter("tuples", "tuples trained on", max(plan.threads.bit_length(), 1), bits=wide),
         Counter("groups", "groups started", bits=wide),
@@ -139,11 +124,49 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
         counters += [Counter(name, what, bits=wide) for name, what in ROW_COUNTERS.items()]
     if plan.lean:  # the others tell how a run went, not what it did
         counters = [c for c in counters if c.name in ("tuples", "epochs", "converged")]
-    counters += [ring.counter for ring in rings]
+    return [*counters, *(ring.counter for ring in rings)]
+
+
+def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
+    """Return the register map of the engine that `plan` describes."""
+    bits, bus = address_bits(plan), plan.bus_bytes
+    boot, result = image_bytes(plan)
+    pages = tuple(f"page_address{q}" for q in range(plan.ports))
+    # scores leave by bursts while pages are read, once
+    scores = plan.score is not None
+    unit = bus * (score_room(plan).burst if scores else 1)
+    most, what = 1 if scores else MAX_EPOCHS, "where the models go, aligned to the bus"
+    registers = [
+        address("boot_address", bits, "program and parameters, aligned to the bus", bus, boot),
+        address("result_address", bits, what, unit, result, apart=pages if scores else ()),
+        EngineRegister(
+            "epochs",
+            count_bits(plan),
+            "most passes over the table",
+            reset=max(plan.epochs, 1),
+            legal=Legal(least=1, most=most),
+        ),
+    ]
+    for q, name in enumerate(pages):
+        what, size = f"port {q}'s first page, aligned to the bus", plan.page_size * (plan.ring or 1)
+        number = Legal(least=int(q == 0))
+        registers += [
+            address(name, bits, what, bus, size, "" if plan.ring else f"pages{q}"),
+            EngineRegister(f"pages{q}", page_bits(plan), f"port {q}'s pages", legal=number),
+        ]
+    rings = [Ring(q) for q in range(plan.ports if plan.ring else 0)]
+    registers += [ring.register for ring in rings]
+    # rows lie beside pages and models, or in memory of their own
+    apart = ["result_address", *pages] if plan.deal.ports == 1 else []
+    sizes_of_rows = plan.row_unit.sizes if plan.row_unit else ()
+    for t, (table, (size, rows)) in enumerate(zip(plan.tables, sizes_of_rows, strict=True)):
+        name, what = f"row_address{t}", f"rows of {' and '.join(table.models)}, aligned to a row"
+        registers.append(address(name, bits, what, size, size * rows, apart=apart))
+        apart = [*apart, name]
     monitors = [Monitor(f"tuples{q}") for q in range(plan.ports)]
     return RegisterMap(
         registers,
-        counters,
+        _counters(plan, rings),
         monitors,
         design,
         cycle_bits=40 if plan.lean else 64,

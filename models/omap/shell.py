@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import IntFlag
 
-from ..shell import Counter, EngineRegister, RegisterMap, VaultValue
+from ..shell import Counter, EngineRegister, Legal, RegisterMap, VaultValue, address
+from .boundary import Frames
 from .config import OmapConfig
 from .errors import MapError
 
@@ -22,6 +23,7 @@ _HBM = ("buckets", "records", "frames0", "frames1")
 #: bits of the most buckets that a run reads for a snapshot
 WALK_BITS = 4
 
+_TO = ", aligned to the bus"
 _HANDSHAKE = "1: the frame is fetched; 2: the answer is written"
 _FILES = "; 4: of a file of state"
 _VAULT = (
@@ -61,23 +63,35 @@ class Handshake(IntFlag):
     FILE = 4
 
 
-def register_map(design: int, state: bool = False) -> RegisterMap:
+def register_map(config: OmapConfig, design: int = 0, state: bool = False) -> RegisterMap:
     """Return the registers of a map (`hdl.omap.engine`). `state`: of one that keeps its state."""
+    frames, bus = Frames.of(config), config.host_bus_bytes
+    size, opening, welcome = frames.size, frames.opening_beats * bus, frames.welcome_beats * bus
+
+    interval = "cycles from one request's arrival to the next one's"
     registers = [
-        EngineRegister("requests", 40, "the first request's frame, aligned to the bus"),
-        EngineRegister("responses", 40, "where answers go, aligned to the bus"),
-        EngineRegister("opening", 40, "a frame that opens a session, aligned to the bus"),
-        EngineRegister("welcome", 40, "where its answer goes, aligned to the bus"),
-        EngineRegister("handshake", 2 + state, _HANDSHAKE + _FILES * state),
-        EngineRegister("pages", 40, "the first page, aligned to the bus"),
-        EngineRegister("count", 32, "how many requests"),
-        EngineRegister("interval", 32, "cycles from one request's arrival to the next one's"),
+        address("requests", 40, f"the first request's frame{_TO}", bus, size, "count"),
+        address("responses", 40, f"where answers go{_TO}", bus, size, "count", ["requests"]),
+        address("opening", 40, f"a frame that opens a session{_TO}", bus, opening),
+        address("welcome", 40, f"where its answer goes{_TO}", bus, welcome),
+        EngineRegister("handshake", 2 + state, _HANDSHAKE + _FILES * state, legal=Legal()),
+        address(
+            "pages",
+            40,
+            f"the first page{_TO}",
+            bus,
+            config.host_bytes,
+            apart=["requests", "responses"],
+        ),
+        EngineRegister("count", 32, "how many requests", legal=Legal()),
+        EngineRegister("interval", 32, interval, legal=Legal()),
     ]
     if state:
+        what = "buckets that a snapshot goes on through"
         registers += [
-            EngineRegister("log", 40, "where records go, aligned to the bus"),
-            EngineRegister("snapshot", 40, "where a snapshot's go, aligned to the bus"),
-            EngineRegister("walk", WALK_BITS, "buckets that a snapshot goes on through"),
+            address("log", 40, f"where records go{_TO}", bus, size, "count"),
+            address("snapshot", 40, f"where a snapshot's go{_TO}", bus, size),
+            EngineRegister("walk", WALK_BITS, what, legal=Legal()),
         ]
     counters = [
         Counter("operations", "requests that were answered"),

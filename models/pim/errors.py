@@ -18,3 +18,7 @@ class PimError(HardwareCode):
         "--on-overflow saturate takes the end of the range in its place, or 0, and counts it",
         "E841",
     )
+    PIM_PROGRAM = (
+        123,
+        "the program has no END in its words, a command without a cycle to wait, or other results than stated",
+    )

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory import Memory, Reader, Writer
-from ..shell import Counter, EngineRegister, RegisterMap
+from ..shell import Counter, EngineRegister, Legal, RegisterMap, address
 from .config import COLUMNS, PimConfig
 from .device import REGISTERS, Step, registers_of
 from .errors import PimError
@@ -35,13 +35,15 @@ MODES = ("update", "score", "attend", "load", "store")
 _LONGEST = (1 << 16) - 1
 
 
-def register_map(design: int) -> RegisterMap:
+def register_map(config: PimConfig, design: int = 0) -> RegisterMap:
     """Return the registers of a device."""
+    bus, what = config.bus, "the first word of the program, aligned to the bus"
+    to = "where results go, aligned to the bus"
     registers = [
-        EngineRegister("program", 40, "the first word of the program, aligned to the bus"),
-        EngineRegister("words", 24, "words of the program"),
-        EngineRegister("results", 40, "where results go, aligned to the bus"),
-        EngineRegister("result_words", 24, "words of results"),
+        address("program", 40, what, bus, bus, "words"),
+        EngineRegister("words", 24, "words of the program", legal=Legal(least=1)),
+        address("results", 40, to, bus, bus, "result_words", ["program"]),
+        EngineRegister("result_words", 24, "words of results", legal=Legal()),
     ]
     counters = [
         Counter("commands", "commands that were issued"),

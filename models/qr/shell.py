@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from ..errors import HardwareCode
 from ..ring import Ring
-from ..shell import Counter, EngineRegister, Monitor, RegisterMap
+from ..shell import Counter, EngineRegister, Legal, Monitor, RegisterMap, address
 from ..strider.errors import PageError
+from .config import FitPlan
+from .layout import DESCRIPTOR_BYTES
+from .table_config import TableFitPlan
 
 __all__ = ["ADDRESS_BITS", "FitError", "register_map", "table_register_map"]
 
@@ -36,15 +39,16 @@ class FitError(HardwareCode):
     )
 
 
-def register_map(design: int = 0) -> RegisterMap:
+def register_map(config: FitPlan, design: int = 0) -> RegisterMap:
     """Return the register map of a qr engine.
 
     A run: the jobs whose descriptors lie from `ring` on, one behind the other, each in 64 bytes, or a bus word if that is larger.
     """
+    bus, what = config.bus_bytes, "the first job's descriptor, aligned to the bus"
     return RegisterMap(
         [
-            EngineRegister("ring", ADDRESS_BITS, "the first job's descriptor, aligned to the bus"),
-            EngineRegister("jobs", 32, "how many there are"),
+            address("ring", ADDRESS_BITS, what, bus, max(DESCRIPTOR_BYTES, bus), "jobs"),
+            EngineRegister("jobs", 32, "how many there are", legal=Legal()),
         ],
         [
             Counter("jobs_ended", "jobs whose result is written"),
@@ -59,22 +63,26 @@ def register_map(design: int = 0) -> RegisterMap:
     )
 
 
-def table_register_map(design: int = 0, ring: int = 0) -> RegisterMap:
-    """Return the register map of an engine over columns: totals and answer are aligned to the bus, pages to their size. `ring`: slots for pages, if any."""
-    rings = [Ring(0)] if ring else []
+def table_register_map(config: TableFitPlan, design: int = 0) -> RegisterMap:
+    """Return the register map of an engine over columns, all of whose addresses are aligned to the bus; with a register for its ring, if it has one."""
+    rings, bus = [Ring(0)] if config.ring else [], config.bus_bytes
+    totals, answer = bus * config.totals_words, bus * config.answer_words
     made = [
-        EngineRegister("totals", ADDRESS_BITS, "the sums of the fit before"),
-        EngineRegister("answer", ADDRESS_BITS, "where new sums and weights go"),
+        address("totals", ADDRESS_BITS, "the sums of the fit before", bus, totals),
+        address("answer", ADDRESS_BITS, "where new sums and weights go", bus, answer),
     ]
+    numbers = {
+        "pages": "how many pages; 0: none",
+        "skip": "rows before them",
+        "rows": "how many rows",
+        "block": "the first page's number, for errors",
+    }
+    size = config.walk.schema.page_size * (config.ring or 1)
     for name in ("come", "go"):
+        what, count = f"the first page of the rows that {name}", f"{name}_pages"
         made += [
-            EngineRegister(
-                f"{name}_address", ADDRESS_BITS, f"the first page of the rows that {name}"
-            ),
-            EngineRegister(f"{name}_pages", 32, "how many pages; 0: none"),
-            EngineRegister(f"{name}_skip", 32, "rows before them"),
-            EngineRegister(f"{name}_rows", 32, "how many rows"),
-            EngineRegister(f"{name}_block", 32, "the first page's number, for errors"),
+            address(f"{name}_address", ADDRESS_BITS, what, bus, size, "" if config.ring else count),
+            *(EngineRegister(f"{name}_{n}", 32, of, legal=Legal()) for n, of in numbers.items()),
         ]
     made += [ring.register for ring in rings]
     return RegisterMap(

@@ -15,7 +15,7 @@ from penstock.host.device import DeviceError, LinkError, serial_device
 from penstock.host.device.errors import Unfit
 from penstock.models.errors import Error, ErrorCode, HardwareError, RunError
 from penstock.models.link import Identity
-from penstock.models.shell import RegisterMap, Status
+from penstock.models.shell import Counter, EngineRegister, Legal, RegisterMap, Status
 from penstock.models.strider.errors import PageError
 from penstock.saved import FolderError
 from penstock.sim.serial import SerialServer
@@ -50,6 +50,34 @@ def test_memory_and_registers() -> None:
             device.read_register("sources")
         with pytest.raises(Unfit, match="does not fit in 32 bits"):  # also a ValueError
             device.write_register("key", 1 << 32)
+
+
+def test_values_that_are_not_legal() -> None:
+    """They are refused before anything is written; what is not given is as the device has it."""
+    legal = Legal(multiple=8, stride=64, count="key")
+    known = RegisterMap(
+        [EngineRegister("source", 40, legal=legal), EngineRegister("key", legal=Legal(least=1))],
+        [Counter("words", "")],
+        design=MAP.design,
+    )
+    endpoint, registers, _ = golden()
+    with SerialServer(endpoint) as server, serial_device(server.path, register_map=known) as device:
+        for values, message in {
+            (("source", 8), ("key", 0)): "register key is 0x0, and may be 1 to 4294967295",
+            (
+                ("source", 0x1001),
+                ("key", 1),
+            ): "register source is 0x1001, and may be multiples of 8 to "
+            "0xfffffffff8, with 64 bytes for each of key below 0x10000000000",
+            (("source", (1 << 40) - 64), ("key", 1)): "register source is 0xffffffffc0",
+            (("source", 1 << 40), ("key", 1)): "register source is 0x10000000000",
+        }.items():
+            with pytest.raises(Unfit, match=f"^{message}") as caught:
+                device.run(dict(values))
+            assert caught.value.code == "E835" and "write a legal value" in caught.value.hint
+        assert not registers.log
+        device.write_register("key", 1)
+        assert device.run({"source": 64}).error is None
 
 
 def test_a_run() -> None:

@@ -32,7 +32,10 @@ def run(script: str, *arguments: str) -> str:
     "script",
     [
         *("pim_core", "pim_golden", "verilog_time", "postgres_read"),
-        *(pytest.param(script, marks=pytest.mark.long) for script in ("reproduce", "omap", "loads")),
+        *(
+            pytest.param(script, marks=pytest.mark.long)
+            for script in ("reproduce", "omap", "loads")
+        ),
     ],
 )
 def test_runs(script: str) -> None:

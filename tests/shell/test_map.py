@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from penstock.models.errors import ErrorCode, ErrorEntry
-from penstock.models.shell import CONTROL, Counter, EngineRegister, Monitor, RegisterMap
+from penstock.models.shell import (
+    CONTROL,
+    Counter,
+    EngineRegister,
+    Legal,
+    Monitor,
+    RegisterMap,
+    Status,
+    address,
+)
 from penstock.models.strider.errors import PageError
 
 MAP = RegisterMap(
@@ -46,6 +55,18 @@ def test_placement():
             "register 'a': reset 16 does not fit in 4 bits",
         ),
         (
+            lambda: RegisterMap([EngineRegister("a", 4, legal=Legal(least=16))]),
+            "register 'a': no value of 4 bits is legal",
+        ),
+        (
+            lambda: RegisterMap([EngineRegister("a", legal=Legal(multiple=12))]),
+            "register 'a': multiple must be a power of two",
+        ),
+        (
+            lambda: RegisterMap([EngineRegister("a", legal=Legal(apart=("b",)))]),
+            "register 'a': there is no register 'b'",
+        ),
+        (
             lambda: RegisterMap(counters=[Counter("a", step_bits=0)]),
             "counter 'a': step_bits must be 1 to 32, not 0",
         ),
@@ -74,3 +95,45 @@ def test_error_codes():
     assert made.error(64) is ErrorCode.BUS_READ
     with pytest.raises(ValueError):
         made.error(80)
+
+
+def test_legal_values():
+    """The first register counts whose value is not legal; bits beyond a width count for its own register alone."""
+    known = RegisterMap(
+        [
+            address("to", 12, "", 8, 16, apart=["of"]),
+            address("of", 12, "", 8, 32, "count"),
+            EngineRegister("count", 4, legal=Legal(least=1)),
+            EngineRegister("free", 4, reset=3),
+        ]
+    )
+    good = {"to": 0, "of": 16, "count": 1}
+    assert known.illegal(good) is None and known.illegal({**good, "free": 16}).item == 0x4C
+    for changed, name in (
+        ({"to": 4}, "to"),
+        ({"to": 8}, "to"),  # its 16 bytes reach into the others
+        ({"to": 48}, None),
+        ({"to": 4095 - 16 - 7}, None),
+        ({"to": 4096 - 16}, "to"),  # it ends with the last byte
+        ({"of": 8}, "to"),
+        ({"of": 4096 - 32}, "of"),
+        ({"of": 4096 - 64, "count": 2}, "of"),
+        ({"of": 4096 - 72, "count": 2}, None),
+        ({"count": 0}, "count"),
+        ({"count": 17}, "count"),
+        ({"count": 17, "to": 4}, "to"),
+    ):
+        fault = known.illegal({**good, **changed})
+        assert (fault and fault.item) == (name and known[name].offset), changed
+    fault = known.illegal({**good, "count": 0})
+    assert fault.code is ErrorCode.REGISTER and str(fault) == "REGISTER at register 0x48"
+    assert fault.meaning == (
+        "a register had a value with which no run may start: count is 0x0, and may be 1 to 15"
+    )
+    reported = known.failure(Status.ERROR, 68, 0, 0, 0x40)
+    assert reported == known.illegal({**good, "to": 4})
+    assert reported.meaning.endswith("to may be multiples of 8 to 0xfe8, apart from of")
+    assert known.to_json()["engine"][1] == {
+        "name": "of", "bits": 12, "doc": "", "reset": 0, "least": 0, "multiple": 8, "stride": 32,
+        "count": "count", "most": 0xFF8,
+    }  # fmt: skip

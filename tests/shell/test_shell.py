@@ -8,7 +8,7 @@ from amaranth.lib import wiring
 
 from penstock.hdl.shell import Shell, engine_members
 from penstock.models.errors import ErrorCode
-from penstock.models.shell import Control, EngineRegister, Interrupt, RegisterMap, Status
+from penstock.models.shell import Control, EngineRegister, Interrupt, Legal, RegisterMap, Status
 from testbench.pysim import simulate
 from testbench.shell_host import Host
 
@@ -109,6 +109,26 @@ def test_an_end_counts_from_cycle_0(at, ends):
     code = ErrorCode.BUS_READ if ends & 1 else 0
     end = Status.ERROR if ends & 1 else Status.DONE
     assert seen == [[Status.IDLE | end, at, code, Interrupt.ENABLE | Interrupt.PENDING]] * 2
+
+
+def test_a_start_with_values_that_are_not_legal():
+    """It ends in cycle 0, and the engine sees nothing of it; bits beyond a width stay in mind until all bytes are written."""
+    engine = Lingering(3, 5)
+    legal = Legal(least=1, most=2)
+    engine.register_map = known = RegisterMap([EngineRegister("ends", 2, legal=legal)])
+    dut, seen = Shell(engine, known), []
+
+    async def bench(host: Host) -> None:
+        for value, strobe in ((0, 15), (2, 15), (3, 15), (6, 15), (2, 1), (1 << 31, 8), (2, 15)):
+            await host.write("ends", value, strobe=strobe)
+            await host.write("control", Control.START)
+            await host.rest()
+            names = ("error_code", "error_item", "cycles")
+            seen.append([await host.read(name) for name in names])
+
+    simulated(dut, bench)
+    refused, done = [ErrorCode.REGISTER, known["ends"].offset, 0], [0, 0, 5]
+    assert seen == [refused, done, refused, refused, refused, refused, done]
 
 
 @pytest.mark.parametrize("ends", [1, 2], ids=["error", "done"])

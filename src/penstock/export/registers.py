@@ -71,6 +71,7 @@ def described(registers: RegisterMap) -> dict[str, Any]:
     """Return what templates see: `registers` in order, `engine` and `counters` among them, `errors`."""
     from penstock.hdl.verilog.names import plain
 
+    legal = {r.name: f"; legal: {r.range}" for r in registers.engine}
     every = [
         {
             "name": register.name,
@@ -80,16 +81,17 @@ def described(registers: RegisterMap) -> dict[str, Any]:
             "offset": register.offset,
             "bits": register.bits,
             "access": register.access,
-            "doc": _quoted(register.doc or register.name.replace("_", " ")),
+            "doc": _quoted(register.doc or register.name.replace("_", " "))
+            + legal.get(register.name, ""),
             "fields": _fields(register, registers),
         }
         for register in registers.registers
     ]
-    own = {register.name for register in registers.engine}
-    counts = {r.name for r in registers.registers if r.name.startswith("count_")} - own
+    own = {register.name: register for register in registers.engine}
+    counts = {r.name for r in registers.registers if r.name.startswith("count_")} - own.keys()
     return {
         "registers": every,
-        "engine": [register for register in every if register["name"] in own],
+        "engine": [one | {"rule": own[one["name"]]} for one in every if one["name"] in own],
         "counters": [register for register in every if register["name"] in counts],
         "errors": list(_errors(registers)),
     }

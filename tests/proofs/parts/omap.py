@@ -21,7 +21,7 @@ from penstock.hdl.omap import engine
 from penstock.hdl.omap import pairs as pair_generator
 from penstock.hdl.omap.door import door_members
 from penstock.models.omap.config import OmapConfig
-from penstock.models.omap.shell import ports, register_map
+from penstock.models.omap.shell import ports
 from penstock.models.omap.state import Told, What
 from penstock.models.omap.vault import GENERATION_BITS
 
@@ -142,7 +142,7 @@ class Run(wiring.Component):
         for name, member in self.engine.signature.members.items():
             if name == "registers":
                 members |= {
-                    r.name: In(_PUBLIC.get(r.name, r.bits)) for r in register_map(0, True).engine
+                    r.name: In(_PUBLIC.get(r.name, r.bits)) for r in self.engine.register_map.engine
                 }
             else:
                 members[name] = member
@@ -182,7 +182,7 @@ class Run(wiring.Component):
         m.submodules.engine = ResetInserter(self.reset)(self._made)
         for name in self.engine.signature.members:
             if name == "registers":
-                for register in register_map(0, True).engine:
+                for register in self.engine.register_map.engine:
                     mine = getattr(self, register.name)
                     m.d.comb += self.engine.registers[register.name].eq(mine)
         theirs = {path: value for path, _, value in self.engine.signature.flatten(self.engine)}

@@ -15,14 +15,19 @@ from penstock.models.shell import (
     Control,
     EngineRegister,
     Interrupt,
+    Legal,
     RegisterMap,
 )
 
 #: the last word's number is 31, so that those behind the map differ from it in a further bit alone
 MAP = RegisterMap(
     [
-        EngineRegister("wide", 40, reset=5 << 32 | 3),
-        *(EngineRegister(f"small_{k}", 1) for k in range(14)),
+        EngineRegister(
+            "wide", 40, reset=5 << 32 | 3, legal=Legal(least=8, most=3 << 38, multiple=4)
+        ),
+        *(EngineRegister(f"small_{k}", 1, legal=Legal(most=k % 2)) for k in range(12)),
+        EngineRegister("near", 4, legal=Legal(stride=3, count="small_11", apart=("far",))),
+        EngineRegister("far", 4, legal=Legal(stride=2)),
     ],
     design=0xD5160,
 )
@@ -39,9 +44,11 @@ class _Book:
         self.kept = {
             name: Signal(r.bits, init=r.reset, name=f"is_{name}") for name, r in engine.items()
         }
+        self.beyond = {name: Signal(name=f"more_{name}") for name in engine}
         self.kept["watchdog"] = Signal(32, name="is_watchdog")
         self.enable, self.pending = Signal(name="on"), Signal(name="due")
         constants = {"identity": IDENTITY, "version": VERSION, "design": MAP.design, "control": 0}
+        self.changed = Const(0)
         self.mapped, self.refused, self.read = Const(0), Const(0), {}
         for register in MAP.registers:
             name = register.name
@@ -57,11 +64,18 @@ class _Book:
                 self.mapped, self.refused = self.mapped | here, self.refused | (here & refused)
                 if name in self.kept:
                     target = self.kept[name][first : first + 32]
+                    frozen = dut.dead & (name in engine)
+                    if name in engine:
+                        self.changed |= here & ~refused & ~frozen
                     for lane in range(-(-len(target) // 8)):
-                        frozen = dut.dead & (name in engine)
                         with b.m.If(here & ~refused & ~frozen & axil.wstrb[lane]):
                             data = axil.wdata.word_select(lane, 8)
                             b.d.sync += target[8 * lane : 8 * lane + 8].eq(data)
+                    if len(target) < 32:
+                        taken = Cat(bit.replicate(8) for bit in axil.wstrb) & axil.wdata
+                        lost = taken >> len(target) != 0
+                        with b.m.If(here & ~refused & ~frozen & (lost | (axil.wstrb == 15))):
+                            b.d.sync += self.beyond[name].eq(lost)
                 elif register.access != "ro":
                     self.control[name] = here & axil.wstrb[0]
         to_interrupt = self.control["interrupt"]
@@ -69,6 +83,20 @@ class _Book:
             b.d.sync += self.enable.eq((axil.wdata & Interrupt.ENABLE) != 0)
         clears = to_interrupt & ((axil.wdata & Interrupt.PENDING) != 0)
         b.d.sync += self.pending.eq(dut.ended | (self.pending & ~clears))
+
+    def judged(self):
+        """Return where the first register lies whose value is not legal, 0 for none."""
+        wide, near, far = (self.kept[name] for name in ("wide", "near", "far"))
+        end = near + 3 * self.kept["small_11"]
+        fine = {f"small_{k}": (k % 2 == 1) | ~self.kept[f"small_{k}"] for k in range(12)}
+        fine["wide"] = (wide >= 8) & (wide <= 3 << 38) & (wide[:2] == 0)
+        fine["near"] = (end < 16) & ((end <= far) | (far + 2 <= near))
+        fine["far"] = far + 2 < 16
+        place = Const(0, 12)
+        for r in reversed(MAP.engine):
+            legal = fine[r.name] & ~self.beyond[r.name]
+            place = Mux(legal, place, MAP[r.name].offset)
+        return place
 
 
 def registers() -> Bench:
@@ -83,7 +111,8 @@ def registers() -> Bench:
         side = sides[name]
         b.steady(b.assume, f"host.{name.upper()} (given)", side.valid, side.ready, side.payload)
     to, addressed, owed = Signal(len(axil.awaddr)), Signal(), Signal()
-    written = Signal()
+    written, recent = Signal(), Signal(4, init=15)
+    to_control = to >> 2 == MAP["control"].offset // 4
     b.d.comb += written.eq(sides["w"].moves)
     with b.m.If(sides["aw"].moves):
         b.d.sync += [to.eq(axil.awaddr), addressed.eq(1)]
@@ -91,14 +120,17 @@ def registers() -> Bench:
         b.d.sync += addressed.eq(0)
     b.d.sync += owed.eq(written | (owed & ~axil.bready))
     book = _Book(b, dut, written, to >> 2)
+    b.d.sync += recent.eq(Cat(book.changed, recent))
     answer = Signal(2)
     with b.m.If(written):
         b.d.sync += answer.eq(Mux(book.mapped, Mux(book.refused, 2, 0), 3))
-    begins = book.control["control"]
+    begins, place = book.control["control"], book.judged()
     for text, holds in {
         "an address is taken while none waits for its data": axil.awready == ~addressed,
-        "data are taken behind their address, when the write before is answered": axil.wready
-        == (addressed & ~owed),
+        "data are taken behind their address, when the write before is answered; those of `control` when "
+        "it is judged": axil.wready == (addressed & ~owed & ~(to_control & recent.any())),
+        "where `control` is written, what was written before is judged": ~(written & to_control)
+        | ((dut.illegal == (place != 0)) & (~dut.illegal | (dut.place == place))),
         "each write is answered": axil.bvalid == owed,
         "OKAY, SLVERR where it is refused, DECERR where nothing is": ~axil.bvalid
         | (axil.bresp == answer),
@@ -124,6 +156,8 @@ def registers() -> Bench:
     b.check("an address is taken while no read is open", axil.arready == ~(took | due))
     b.check("each read is answered", axil.rvalid == due)
     b.check("what is read is there", ~due | (Cat(axil.rdata, axil.rresp) == Cat(data, found)))
+    b.cover("all is legal", begins & (place == 0))
+    b.cover("the last register is not", begins & (place == MAP["far"].offset))
     b.cover("a write is refused", axil.bvalid & (answer == 2))
     b.cover("nothing is there", axil.rvalid & (axil.rresp == 3))
     (wide,) = (r for r in MAP.registers if r.name == "wide")
@@ -155,7 +189,7 @@ PROOFS = [
     Proof(
         "hdl.shell.ControlRegisters",
         "each register is written, kept, read and refused as the map says, byte by byte; START, RESET, "
-        "the interrupt; one of 40 bits",
+        "the interrupt; one of 40 bits; values that are not legal",
         registers,
         Defect(
             _REGISTERS,

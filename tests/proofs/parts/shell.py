@@ -527,8 +527,8 @@ PROOFS = [
         interrupts,
         Defect(
             _SHELL,
-            "self.engine.start.eq(self.registers.start & ~self.registers.reset)",
-            "self.engine.start.eq(self.registers.start)",
+            "self.begun.eq(self.registers.start & ~self.registers.reset & ~self.dead)",
+            "self.begun.eq(self.registers.start & ~self.dead)",
         ),
     ),
 ]

@@ -144,7 +144,7 @@ def compile_map(config: OmapConfig) -> Library:
 
 def map_verilog(config: OmapConfig) -> tuple[str, list[PortSpec], RegisterMap]:
     """The same as Verilog, with its ports and registers."""
-    registers = register_map(0)
+    registers = register_map(config)
     spaces = ports(config).values()
     specs = [
         PortSpec(f"m{k}_axi", size, True, True, space)

@@ -35,7 +35,9 @@ def build(config: PimConfig) -> Library:
     library = ModuleLibrary()
     verilog = filled(shelled(PimEngine(config, 0, library), library), memories(config))
     return build_native(
-        verilog, ports=(PortSpec("m0_axi", config.bus, True, True),), register_map=register_map(0)
+        verilog,
+        ports=(PortSpec("m0_axi", config.bus, True, True),),
+        register_map=register_map(config),
     )
 
 

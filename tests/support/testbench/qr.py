@@ -71,9 +71,9 @@ def build(plan: FitPlan | TableFitPlan, **options: Any) -> Library:
     """Compile a plan's engine for simulation; `options` as `sim.native.build`."""
     kind: Any
     kind, registers = (
-        (FitEngine, register_map())
+        (FitEngine, register_map(plan))
         if isinstance(plan, FitPlan)
-        else (TableFitEngine, table_register_map())
+        else (TableFitEngine, table_register_map(plan))
     )
 
     def verilog() -> str:

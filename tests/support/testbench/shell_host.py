@@ -17,8 +17,8 @@ class Host:
     def port(self, member: str):
         return getattr(self.dut, f"s_axil_{member}")
 
-    async def write(self, name: str, value: int, *, late: int = 0) -> None:
-        """Write a register; its data come `late` cycles after its address."""
+    async def write(self, name: str, value: int, *, late: int = 0, strobe: int = 15) -> None:
+        """Write a register, bytes of it; its data come `late` cycles after its address."""
         ctx = self.ctx
         ctx.set(self.port("bready"), 1)
         ctx.set(self.port("awaddr"), self.offset[name])
@@ -29,7 +29,7 @@ class Host:
         ctx.set(self.port("awvalid"), 0)
         for _ in range(late):
             await ctx.tick()
-        for member, given in (("wdata", value), ("wstrb", 15), ("wvalid", 1)):
+        for member, given in (("wdata", value), ("wstrb", strobe), ("wvalid", 1)):
             ctx.set(self.port(member), given)
         while not ctx.get(self.port("wready")):
             await ctx.tick()

@@ -102,7 +102,7 @@ class MapDesign(Design):
 
     @property
     def registers(self) -> RegisterMap:
-        return register_map(self.identity, self.state)
+        return register_map(self.plan, self.identity, self.state)
 
     @property
     def bus_ports(self) -> tuple[PortSpec, ...]:

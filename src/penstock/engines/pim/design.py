@@ -83,7 +83,7 @@ class PimDesign(Design):
 
     @property
     def registers(self) -> Any:
-        return register_map(self.identity)
+        return register_map(self.device, self.identity)
 
     @property
     def bus_ports(self) -> tuple[PortSpec, ...]:

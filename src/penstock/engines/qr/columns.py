@@ -91,7 +91,7 @@ class ColumnsDesign(AnyFit):
 
     @property
     def registers(self) -> RegisterMap:
-        return table_register_map(self.identity, self.plan.ring)
+        return table_register_map(self.plan, self.identity)
 
     def component(self, parts: Parts) -> Any:
         from penstock.hdl.qr.table_engine import TableFitEngine

@@ -49,7 +49,7 @@ class FitDesign(AnyFit):
 
     @property
     def registers(self) -> RegisterMap:
-        return register_map(self.identity)
+        return register_map(self.plan, self.identity)
 
     def scoring(
         self, result: Mapping[str, np.ndarray], details: Mapping[str, Any] | None = None

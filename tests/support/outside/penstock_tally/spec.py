@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from penstock.models.errors import HardwareCode
 from penstock.models.memory import FixedLatency, Memory, Reader, Writer, split
-from penstock.models.shell import Counter, EngineRegister, RegisterMap
+from penstock.models.shell import Counter, EngineRegister, Legal, RegisterMap, address
 
 __all__ = ["BUS", "Spec", "TallyError", "Told", "register_map"]
 
@@ -27,9 +27,9 @@ class TallyError(HardwareCode):
 def register_map(design: int) -> RegisterMap:
     """Return the registers: where words are and where their sum goes."""
     registers = [
-        EngineRegister("source", 40, "the first word, aligned to the bus"),
-        EngineRegister("target", 40, "where the sum goes, aligned to the bus"),
-        EngineRegister("words", 24, "how many words"),
+        address("source", 40, "the first word, aligned to the bus", BUS, BUS, "words"),
+        address("target", 40, "where the sum goes, aligned to the bus", BUS, BUS),
+        EngineRegister("words", 24, "how many words", legal=Legal(least=1)),
     ]
     counters = [Counter("summed", "words that were summed")]
     return RegisterMap(registers, counters, design=design, errors=(TallyError,))
