@@ -22,14 +22,19 @@ from penstock.models.shell import (
 #: the last word's number is 31, so that those behind the map differ from it in a further bit alone
 MAP = RegisterMap(
     [
-        EngineRegister(
-            "wide", 40, reset=5 << 32 | 3, legal=Legal(least=8, most=3 << 38, multiple=4)
-        ),
-        *(EngineRegister(f"small_{k}", 1, legal=Legal(most=k % 2)) for k in range(12)),
-        EngineRegister("near", 4, legal=Legal(stride=3, count="small_11", apart=("far",))),
-        EngineRegister("far", 4, legal=Legal(stride=2)),
+        EngineRegister("wide", 40, reset=5 << 32 | 3),
+        *(EngineRegister(f"small_{k}", 1) for k in range(14)),
     ],
     design=0xD5160,
+)
+#: every kind of rule
+RULED = RegisterMap(
+    [
+        EngineRegister("range", 5, legal=Legal(least=5, most=20, multiple=4)),
+        EngineRegister("near", 4, legal=Legal(stride=3, count="count", apart=("far",))),
+        EngineRegister("count", 1),
+        EngineRegister("far", 4, legal=Legal(stride=2)),
+    ]
 )
 
 
@@ -39,18 +44,18 @@ class _Book:
     """
 
     def __init__(self, b: Bench, dut, written, place) -> None:
-        axil, self.control = dut.axil, {}
-        engine = {r.name: r for r in MAP.engine}
+        axil, self.control, known = dut.axil, {}, dut.register_map
+        engine = {r.name: r for r in known.engine}
         self.kept = {
             name: Signal(r.bits, init=r.reset, name=f"is_{name}") for name, r in engine.items()
         }
         self.beyond = {name: Signal(name=f"more_{name}") for name in engine}
         self.kept["watchdog"] = Signal(32, name="is_watchdog")
         self.enable, self.pending = Signal(name="on"), Signal(name="due")
-        constants = {"identity": IDENTITY, "version": VERSION, "design": MAP.design, "control": 0}
+        constants = {"identity": IDENTITY, "version": VERSION, "design": known.design, "control": 0}
         self.changed = Const(0)
         self.mapped, self.refused, self.read = Const(0), Const(0), {}
-        for register in MAP.registers:
+        for register in known.registers:
             name = register.name
             value = Const(constants[name], 64) if name in constants else self.kept.get(name)
             if value is None:
@@ -85,52 +90,77 @@ class _Book:
         b.d.sync += self.pending.eq(dut.ended | (self.pending & ~clears))
 
     def judged(self):
-        """Return where the first register lies whose value is not legal, 0 for none."""
-        wide, near, far = (self.kept[name] for name in ("wide", "near", "far"))
-        end = near + 3 * self.kept["small_11"]
-        fine = {f"small_{k}": (k % 2 == 1) | ~self.kept[f"small_{k}"] for k in range(12)}
-        fine["wide"] = (wide >= 8) & (wide <= 3 << 38) & (wide[:2] == 0)
-        fine["near"] = (end < 16) & ((end <= far) | (far + 2 <= near))
-        fine["far"] = far + 2 < 16
+        """Return where the first register lies of `RULED` whose value is not legal, 0 for none."""
+        ranged, near, far, count = (self.kept[name] for name in ("range", "near", "far", "count"))
+        end = near + 3 * count
+        fine = {
+            "range": (ranged >= 5) & (ranged <= 20) & (ranged[:2] == 0),
+            "near": (end < 16) & ((end <= far) | (far + 2 <= near)),
+            "count": Const(1),
+            "far": far + 2 < 16,
+        }
         place = Const(0, 12)
-        for r in reversed(MAP.engine):
-            legal = fine[r.name] & ~self.beyond[r.name]
-            place = Mux(legal, place, MAP[r.name].offset)
+        for name in ("far", "count", "near", "range"):
+            place = Mux(fine[name] & ~self.beyond[name], place, RULED[name].offset)
         return place
+
+
+class _Written:
+    """A host's writes to the registers of a map: the address that waits (`to`, `addressed`), whether one is `written`, its answer
+    `owed`; `judging`: an engine register was written a little ago."""
+
+    def __init__(self, b: Bench, known: RegisterMap) -> None:
+        self.dut = dut = b.m.submodules.dut = ControlRegisters(known)
+        axil, port = dut.axil, dut.signature.members["axil"].signature.flip()
+        given(b, axil, "host", manager=True, signature=port)
+        self.sides = sides = channels(axil, port)
+        b.d.comb += [getattr(dut, name).eq(b.free(name)) for name in ("busy", "dead", "ended")]
+        b.d.comb += [dut.values[r.name].eq(b.free(r.name, r.bits)) for r in dut.live]
+        for name in ("aw", "w", "ar"):
+            side = sides[name]
+            b.steady(b.assume, f"host.{name.upper()} (given)", side.valid, side.ready, side.payload)
+        self.to, self.addressed, self.owed = Signal(len(axil.awaddr)), Signal(), Signal()
+        self.written, recent = Signal(), Signal(4, init=15)
+        self.to_control = self.to >> 2 == known["control"].offset // 4
+        b.d.comb += self.written.eq(sides["w"].moves)
+        with b.m.If(sides["aw"].moves):
+            b.d.sync += [self.to.eq(axil.awaddr), self.addressed.eq(1)]
+        with b.m.Elif(self.written):
+            b.d.sync += self.addressed.eq(0)
+        b.d.sync += self.owed.eq(self.written | (self.owed & ~axil.bready))
+        self.book = _Book(b, dut, self.written, self.to >> 2)
+        b.d.sync += recent.eq(Cat(self.book.changed, recent))
+        self.judging = recent.any()
+
+
+def judgement() -> Bench:
+    b = Bench()
+    host = _Written(b, RULED)
+    dut, place = host.dut, host.book.judged()
+    begins = host.book.control["control"]
+    b.check(
+        "where `control` is written, what was written before is judged",
+        ~(host.written & host.to_control)
+        | ((dut.illegal == (place != 0)) & (~dut.illegal | (dut.place == place))),
+    )
+    b.cover("all is legal", begins & (place == 0))
+    b.cover("the last register is not", begins & (place == RULED["far"].offset))
+    return b
 
 
 def registers() -> Bench:
     b = Bench()
-    dut = b.m.submodules.dut = ControlRegisters(MAP)
-    axil, port = dut.axil, dut.signature.members["axil"].signature.flip()
-    given(b, axil, "host", manager=True, signature=port)
-    sides = channels(axil, port)
-    b.d.comb += [getattr(dut, name).eq(b.free(name)) for name in ("busy", "dead", "ended")]
-    b.d.comb += [dut.values[r.name].eq(b.free(r.name, r.bits)) for r in dut.live]
-    for name in ("aw", "w", "ar"):
-        side = sides[name]
-        b.steady(b.assume, f"host.{name.upper()} (given)", side.valid, side.ready, side.payload)
-    to, addressed, owed = Signal(len(axil.awaddr)), Signal(), Signal()
-    written, recent = Signal(), Signal(4, init=15)
-    to_control = to >> 2 == MAP["control"].offset // 4
-    b.d.comb += written.eq(sides["w"].moves)
-    with b.m.If(sides["aw"].moves):
-        b.d.sync += [to.eq(axil.awaddr), addressed.eq(1)]
-    with b.m.Elif(written):
-        b.d.sync += addressed.eq(0)
-    b.d.sync += owed.eq(written | (owed & ~axil.bready))
-    book = _Book(b, dut, written, to >> 2)
-    b.d.sync += recent.eq(Cat(book.changed, recent))
+    host = _Written(b, MAP)
+    dut, axil, sides, book = host.dut, host.dut.axil, host.sides, host.book
+    written, owed = host.written, host.owed
     answer = Signal(2)
     with b.m.If(written):
         b.d.sync += answer.eq(Mux(book.mapped, Mux(book.refused, 2, 0), 3))
-    begins, place = book.control["control"], book.judged()
+    begins = book.control["control"]
     for text, holds in {
-        "an address is taken while none waits for its data": axil.awready == ~addressed,
+        "an address is taken while none waits for its data": axil.awready == ~host.addressed,
         "data are taken behind their address, when the write before is answered; those of `control` when "
-        "it is judged": axil.wready == (addressed & ~owed & ~(to_control & recent.any())),
-        "where `control` is written, what was written before is judged": ~(written & to_control)
-        | ((dut.illegal == (place != 0)) & (~dut.illegal | (dut.place == place))),
+        "it is judged": axil.wready == (host.addressed & ~owed & ~(host.to_control & host.judging)),
         "each write is answered": axil.bvalid == owed,
         "OKAY, SLVERR where it is refused, DECERR where nothing is": ~axil.bvalid
         | (axil.bresp == answer),
@@ -156,8 +186,6 @@ def registers() -> Bench:
     b.check("an address is taken while no read is open", axil.arready == ~(took | due))
     b.check("each read is answered", axil.rvalid == due)
     b.check("what is read is there", ~due | (Cat(axil.rdata, axil.rresp) == Cat(data, found)))
-    b.cover("all is legal", begins & (place == 0))
-    b.cover("the last register is not", begins & (place == MAP["far"].offset))
     b.cover("a write is refused", axil.bvalid & (answer == 2))
     b.cover("nothing is there", axil.rvalid & (axil.rresp == 3))
     (wide,) = (r for r in MAP.registers if r.name == "wide")
@@ -189,7 +217,7 @@ PROOFS = [
     Proof(
         "hdl.shell.ControlRegisters",
         "each register is written, kept, read and refused as the map says, byte by byte; START, RESET, "
-        "the interrupt; one of 40 bits; values that are not legal",
+        "the interrupt; one of 40 bits",
         registers,
         Defect(
             _REGISTERS,
@@ -197,6 +225,14 @@ PROOFS = [
             "held = self.busy & (own is not None and not own.live) & (half == 0)",
         ),
         covers=16,
+    ),
+    Proof(
+        "hdl.shell.ControlRegisters",
+        "where a run may start, all that was written has been judged by the map's rules: range, multiple, "
+        "bytes behind an address, what lies apart, bits beyond a width",
+        judgement,
+        Defect(_REGISTERS, "beyond.eq(lost | kept)", "beyond.eq(lost)"),
+        covers=20,
     ),
     Proof(
         "hdl.shell.engine.restarted",
