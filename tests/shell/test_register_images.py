@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from penstock.models.memory import FixedLatency
 from penstock.models.shell import EngineRegister, Legal, RegisterMap
 from penstock.sim.native.machine import NativeMachine
 from testbench.register_images import CASES, Case, case, image
@@ -67,7 +66,7 @@ def on_hardware(one: Case, count: int) -> None:
             values = image(one, random, tame=True)
         due = set().union(*(one.codes(name, value) for name, value in values.items()))
         memory = workload.memory_bytes()
-        with design.machine("rtl", memory, FixedLatency(7, 8), vault=workload.vault) as machine:
+        with design.machine("rtl", memory, None, vault=workload.vault) as machine:
             assert isinstance(machine, NativeMachine)
             ended, result = one.driven(machine, values)
         changed = {name: hex(v) for name, v in values.items() if v != one.registers[name]}

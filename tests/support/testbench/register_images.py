@@ -275,7 +275,7 @@ _CODES = {
     ("training", "page_address0"): "BUS_READ",
     ("training", "pages0"): "BUS_READ",
     ("keys", "ring"): "BUS_READ",
-    ("keys", "jobs"): "BUS_READ",
+    ("keys", "jobs"): "BUS_READ BUS_WRITE",
     ("columns", "totals"): "BUS_READ",
     ("columns", "answer"): "BUS_WRITE",
     ("columns", "come_address"): "BUS_READ",
