@@ -145,7 +145,7 @@ def test_renewed_keys(keys, tmp_path, capsys):
     assert run([*renew, str(folder)]) == 0
     assert "a server takes them when it starts" in capsys.readouterr().out
     assert run([*renew, str(tmp_path / "none")]) == 1
-    assert "device.json cannot be read" in capsys.readouterr().err
+    assert "none: No such file or directory" in capsys.readouterr().err
     with _served((kernel, folder), tmp_path / "state") as (_, port):
         with _connected((kernel, folder), port) as box:
             assert box[1] == b"12345678"

@@ -238,9 +238,9 @@ def test_text_and_python_declare_one_map(kernel, tmp_path):
         (["model", "--memory", "latency=5000,bytes=32"], "E471", "too slow for a map"),
         (["model", "--link", "uart"], "E604", "less than a byte a cycle"),
         (["model", "--link", "gbps=8,latency=10s"], "E604", "cycles, a map's pages at most"),
-        (["model", "--data", "none.txt"], "E472", "the file cannot be read: No such file"),
+        (["model", "--data", "none.txt"], "E472", "there is no file none.txt"),
         (["build", "--board", "ulx3s-85f", "--out", "b"], "E601", "does not fit on ulx3s-85f"),
-        (["serve", "--keys", "none"], "E902", "device.json cannot be read: No such file"),
+        (["serve", "--keys", "none"], "E902", "there is no file none/device.json"),
     ],
 )
 def test_what_a_map_cannot_have(kernel, words, code, message):
