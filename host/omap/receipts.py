@@ -38,7 +38,7 @@ class RolledBack(Error):
     with operations; a client cannot tell these two from each other."""
 
 
-_FILE = Input("a receipt, or is damaged", "", ReceiptError, 1 << 16)
+_FILE = Input("a receipt", "", ReceiptError, 1 << 16)
 
 
 class Receipt(NamedTuple):
