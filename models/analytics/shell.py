@@ -149,10 +149,9 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
     ]
     for q, name in enumerate(pages):
         what, size = f"port {q}'s first page, aligned to the bus", plan.page_size * (plan.ring or 1)
-        number = Legal(least=int(q == 0))
         registers += [
             address(name, bits, what, bus, size, "" if plan.ring else f"pages{q}"),
-            EngineRegister(f"pages{q}", page_bits(plan), f"port {q}'s pages", legal=number),
+            EngineRegister(f"pages{q}", page_bits(plan), f"port {q}'s pages; 0: none", legal=Legal()),
         ]
     rings = [Ring(q) for q in range(plan.ports if plan.ring else 0)]
     registers += [ring.register for ring in rings]

@@ -116,7 +116,7 @@ def test_a_device_that_runs_what_compile_wrote(
 
     monkeypatch.setattr(devices, "open_device", refuse)
     for runs in (design.registers.design, board.registers.design, 5):
-        monkeypatch.setattr(devices, "running", lambda url, baud, runs=runs: runs)
+        monkeypatch.setattr(devices, "running", lambda url, runs=runs, **_: runs)
         done(["simulate", "k.py", *words, "--backend", "board", "--device", "udp:127.0.0.1"], 1)
         assert "that is enough" in capsys.readouterr().err
     assert met == [
