@@ -89,15 +89,7 @@ class PimEngine(wiring.Component):
             m.d.sync += gap.eq(Mux(due, 0, gap + 1))
         with m.If(issue & (head.opcode == OPCODES["END"])):
             m.d.sync += ended.eq(1)
-        acts = {
-            name: Signal(config.groups, name=f"at_{name}")
-            for name in OPCODES
-            if name not in ("END", "IDLE", *LIKE)
-        }
-        for name, groups in acts.items():
-            if name != "COMP":
-                hit = issue & _is(head, name, *(n for n, like in LIKE.items() if like == name))
-                m.d.comb += groups.eq(Mux(hit, head.groups[: config.groups], 0))
+        acts = self._acts(m, head, issue)
         softmax = self._softmax(m, head, issue)
         # between runs, what an aborted one left in the pairs' pipelines runs out
         runs = Signal()
@@ -121,6 +113,20 @@ class PimEngine(wiring.Component):
         self._errors(m, check, busy, reader, softmax)
         m.d.comb += self.done.eq(busy & ended & self._writer.idle & ~self.error)
         return m
+
+    def _acts(self, m: Module, head: Any, issue: Signal) -> dict[str, Signal]:
+        """Which groups of banks a command reaches in this cycle, by its name."""
+        groups = self.config.groups
+        acts = {
+            name: Signal(groups, name=f"at_{name}")
+            for name in OPCODES
+            if name not in ("END", "IDLE", *LIKE)
+        }
+        for name, reached in acts.items():
+            if name != "COMP":
+                hit = issue & _is(head, name, *(n for n, like in LIKE.items() if like == name))
+                m.d.comb += reached.eq(Mux(hit, head.groups[:groups], 0))
+        return acts
 
     def _softmax(self, m: Module, head: Any, issue: Any) -> Any:
         """The softmax unit, if there is one."""
