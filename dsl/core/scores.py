@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -105,6 +106,9 @@ def linear(name: str, weights: Any, bias: float) -> ScoreKernel:
 
 # as plain data
 
+#: elements of a value of a score, where its models have not half as many
+_MOST = 1 << 16
+
 
 def graph_to_json(graph: Graph) -> dict[str, Any]:
     """Return the graph of a score as plain data, without the values of its models and without places."""
@@ -140,6 +144,11 @@ def graph_from_json(data: Mapping[str, Any]) -> Graph:
     for name, kind, shape, node, value, *of_index in data["variables"]:
         dims, init = of_index or (shape, 0.0)
         variables[name] = Variable(name, kind, tuple(dims), tuple(shape), place, node, value, init)
+    learned = (math.prod(v.shape) for v in variables.values() if v.kind == "model")
+    most = max(_MOST, 2 * sum(learned))
+    for shape in [each.shape for each in (*nodes, *variables.values())]:
+        if min(shape, default=1) < 1 or math.prod(shape) > most:
+            raise ValueError(f"a value of its score has the shape {shape!r:.60}")
     root = (int(data["root"]),)
     return Graph(data["name"], nodes, variables, root, None, 1, 0, score=data["score"])
 

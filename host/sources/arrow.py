@@ -167,7 +167,12 @@ class _Packing:
             own_order = self._own_order(name, column), "in the type's order"
         if isinstance(column, pa.ChunkedArray):
             # without empty chunks, which have no buffers: PyArrow 26 cannot join those with others
-            chunks = [chunk for chunk in column.chunks if len(chunk)]
+            try:
+                chunks = [chunk for chunk in column.chunks if len(chunk)]
+            except KeyError:  # intervals of months, for one
+                raise pa.ArrowNotImplementedError(
+                    f"PyArrow has no arrays of {column.type}"
+                ) from None
             column = pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
         if isinstance(column, pa.ExtensionArray):
             column = column.storage

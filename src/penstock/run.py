@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import signature
@@ -169,8 +170,15 @@ class Run(hooks.Shown):
         Raises ScoreError (E631, E632), KernelError and SourceError for a kernel without a score, for rows without these columns, of
         other types, or none, and for values that the policies do not let pass.
         """
-        found: Scores = hooks.predicted(self.scoring, source, backend, **options)
+        with self._used():
+            found: Scores = hooks.predicted(self.scoring, source, backend, **options)
         return found
+
+    def _used(self) -> AbstractContextManager[None]:
+        """Return what the score is used within: that of a saved run may be anybody's."""
+        from penstock.saved_run import used
+
+        return nullcontext() if self.saved is None else used(f"{self.saved['kernel']!r:.60}")
 
     def save(self, folder: str | Path) -> Path:
         """Write what was learned, and how it scores, into a folder, for `Run.load` and `penstock score`; return it.
@@ -229,7 +237,8 @@ class Run(hooks.Shown):
             from penstock.score_sql import score_select
 
             scoring = self.scoring
-            score_select(scoring, name)  # what it refuses, before the server is asked
+            with self._used():
+                score_select(scoring, name)  # what it refuses, before the server is asked
             select = lambda table: score_select(scoring, table)
         return write_models(
             url, name, result, if_exists, names=self._names, view=view, select=select

@@ -42,9 +42,9 @@ _WRITERS = "penstock compile and penstock build write such folders, run.save tho
 # `as_json` indents the manifest's own entries, and no others, by one space
 _DIGEST = re.compile(rb'^ "sha256": "([0-9a-f]{64})",?$', re.MULTILINE)
 _FORMAT = re.compile(rb'^ "penstock": (\d+),?$', re.MULTILINE)
-#: options of `penstock compile` that name no file to write, with values that no shell reads
+#: options of `penstock compile` that name no file to write and trust nobody, with values that no shell reads
 _OPTIONS = re.compile(
-    r"(?!.*//)( --(?!out |json |report )[a-z-]+( (?!-)[\w@%+=:,./-]+)?)+", re.ASCII
+    r"(?!.*//)( --(?!(?:out|json|report|trust)(?: |$))[a-z-]+( (?!-)[\w@%+=:,./-]+)?)+", re.ASCII
 )
 _BLANK = b"0" * 64
 #: the longest text of a manifest: far beyond that of any design

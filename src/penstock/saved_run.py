@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from penstock.models.inputs import Input
 from penstock.output import as_npz
 from penstock.saved import MANIFEST, folder_error, read_folder, sealed, unfit
 
-__all__ = ["read_run", "run_files"]
+__all__ = ["read_run", "run_files", "used"]
 
 #: says in a manifest that the folder holds a run
 KIND = "run"
@@ -51,6 +52,11 @@ def run_files(
         "unscored": why,
     }
     return sealed(manifest, {"result.npz": as_npz(arrays)})
+
+
+def used(folder: object) -> AbstractContextManager[None]:
+    """Turn what an engine raises for a score that no engine has written into FolderError (E806)."""
+    return _RUN.parsing(folder)
 
 
 def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Scoring | None]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import feather, parquet
 
 import penstock as ps
 from penstock.dsl.core.load import from_text
@@ -663,3 +663,17 @@ def test_an_archive_that_unpacks_to_far_more(
     assert caught.value.message == (
         f"{bomb} has {size:,} bytes, which unpack to {(1 << 21) + 128:,}: more than 100 times as many"
     )
+
+
+def test_arrow_types_that_pyarrow_has_no_arrays_of(tmp_path: Path) -> None:
+    """Intervals of months, for one: a file of timestamps in which the type's number, 10, is that of intervals, 11."""
+    file = tmp_path / "a.arrow"
+    moments = pa.array(range(200), pa.timestamp("s"))
+    feather.write_feather(pa.table({"a": moments}), file, "uncompressed")
+    data, refused = file.read_bytes(), ""
+    for place in (k for k, byte in enumerate(data) if byte == 10):
+        file.write_bytes(data[:place] + b"\x0b" + data[place + 1 :])
+        with pytest.raises(SourceError) as caught:  # no such column is stored unless it is named
+            open_table(str(file))
+        refused += str(caught.value)
+    assert "PyArrow has no arrays of month_interval" in refused

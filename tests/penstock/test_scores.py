@@ -18,6 +18,7 @@ from penstock.dsl.core.load import from_text
 from penstock.dsl.core.scores import evaluate
 from penstock.engines.score import ScoreError
 from penstock.host.sources import SourceError
+from penstock.saved import read_folder, sealed
 from penstock.scoring import score_design, score_table
 from testbench.command_line import told
 
@@ -410,3 +411,36 @@ def test_too_many_terms(postgres: str, tmp_path: Path) -> None:
     design = ps.compile(str(tmp_path / "k.psk"), "vu9p", table, dims={"h": 30})
     with pytest.raises(ScoreError, match=r"error\[E633\]: the score has more than 10,000 terms"):
         design.run(table).to_sql(table_url(postgres), "learned", view="scored")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("graph", "nodes", 0, 2, 0), 10**9),
+        (("graph", "nodes", 3, 0), "unknown"),
+        (("graph", "nodes", 1, 4, "name"), "unknown"),
+        (("graph", "variables", 1, 2, 0), -1),
+        (("columns", "x", 0), "unknown"),
+        (("options", "on_null"), "maybe"),
+    ],
+)
+def test_scores_that_no_engine_has_written(
+    path: tuple[Any, ...], value: Any, tmp_path: Path
+) -> None:
+    """A saved run may be anybody's: its score is refused with one diagnostic, before it takes memory."""
+    x = np.eye(4)
+    table = {"x": x, "y": x[:, 0]}
+    run = ps.compile(from_text(TEXT), dims={"d": 4}, table=table).run(table, backend="golden")
+    manifest, files = read_folder(run.save(tmp_path / "run"))
+    inner = manifest["scoring"]
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    kept = {n: v for n, v in manifest.items() if n not in ("penstock", "files", "sha256")}
+    for name, data in sealed(kept, files).items():
+        (tmp_path / "run" / name).write_bytes(data)
+    np.savez(tmp_path / "rows.npz", **table)
+    words = f"score {tmp_path}/run --data {tmp_path}/rows.npz --out {tmp_path}/scores.csv"
+    assert "error[E806]" in told(words, 1)
+    with pytest.raises(KernelError, match="E806"):
+        ps.Run.load(tmp_path / "run").predict(table)

@@ -454,3 +454,11 @@ def test_a_saved_design_keeps_its_bus(tmp_path: Path) -> None:
     told(f"compile {EXAMPLES / 'linear.py'} --dim d=3 --bus 32 --out {tmp_path / 'wide'}")
     design = ps.load(tmp_path / "wide")
     assert [port.data_bytes for port in design.compiled.bus_ports] == [32]
+
+
+@pytest.mark.parametrize("tool", ["-lcanary", "-l/canary", "--", "-"])
+def test_a_part_gives_its_placer_no_file(tool: str) -> None:
+    """`-lFILE` is nextpnr's log, which it would write in place of any file of the user's."""
+    part = ps.target("ulx3s-12f").device
+    with pytest.raises(ps.Error, match="`tool` is letters, digits and"):
+        replace(part, tool=tool)

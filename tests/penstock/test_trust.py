@@ -210,6 +210,7 @@ def test_a_folder_of_another_version(design: api.Design, place: Path) -> None:
         ('"name": "small"', '"name": "$(touch canary)"'),
         ('"asked": "--format', '"asked": "; touch canary --format'),
         ('"asked": "--format', '"asked": "--json canary --format'),
+        ('"asked": "--format', '"asked": "--trust --init w=canary --format'),
         ('"asked": "--format', '"asked": "--data postgresql://canary --format'),
     ],
 )

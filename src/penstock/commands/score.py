@@ -28,6 +28,7 @@ def _score(state: State, **values: Any) -> int:
     from penstock.engines.base import Given
     from penstock.output import check_file, write_file
     from penstock.run import Run, golden, model
+    from penstock.saved_run import used
     from penstock.scores import check_suffix, encoded
     from penstock.scoring import (
         HOST,
@@ -45,22 +46,22 @@ def _score(state: State, **values: Any) -> int:
     scoring = Run.load(asked.kernel).scoring
     policies = {name: rest[name] for name in POLICIES}
     check_policies(scoring, policies)
-    with steps.step("reading the table"):
+    with used(asked.kernel), steps.step("reading the table"):
         table = score_table(scoring, asked.source, rest["on_unseen"])
     backend = rest["backend"] or scoring.backend
     if backend == HOST:
-        with steps.step("scores"):
+        with used(asked.kernel), steps.step("scores"):
             scores = on_host(scoring, table, asked.source, **policies)
         write_file(out, encoded(str(out), scores))
         return 0
-    with steps.step("planning"):
+    with used(asked.kernel), steps.step("planning"):
         outcome.design = design = score_design(
             scoring, table, asked.source, asked.target, memory=asked.memory, **policies
         )
     hardware = backend != "golden"
     given = Given(table, asked.source)
-    outcome.workload = workload = design.held(given) if hardware else design.workload(given)
-    with steps.step("golden run"):
+    with used(asked.kernel), steps.step("golden run"):
+        outcome.workload = workload = design.held(given) if hardware else design.workload(given)
         outcome.golden = golden(workload)
     if hardware and not outcome.golden.errors:
         with steps.step("cycle model"):
