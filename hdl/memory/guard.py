@@ -42,7 +42,7 @@ class Guard(wiring.Component):
     idle : Out(1)
         No transaction is open and none is offered.
     active : Out(1)
-        Some channel transfers in this cycle; a burst's 257th word, which none has, does not count.
+        Some channel transfers in this cycle. A burst's 257th word, which none has, does not count, nor what comes where nothing is open.
     """
 
     def __init__(self, signature, *, writes=Writer.AHEAD):
@@ -104,8 +104,9 @@ class Guard(wiring.Component):
         ]
         with m.If(taken):
             m.d.sync += beats.eq(Mux(bus.rlast, 0, beats + ~beats[8]))
-        rest += [quiet, none_left(m, begun, ended, "reads")]
-        active += [begun, taken & ~beats[8]]
+        none = none_left(m, begun, ended, "reads")
+        rest += [quiet, none]
+        active += [begun, taken & ~none & ~beats[8]]
 
     def _writes(self, m, rest, active):
         master, bus = self.master, self.bus
@@ -137,5 +138,6 @@ class Guard(wiring.Component):
         m.d.sync += held.eq(bus.wvalid & ~bus.wready & ~fill)
         with m.If(moved):
             m.d.sync += passed.eq(Mux(owed.o.ready, 0, passed + 1))
-        rest += [quiet, none_left(m, begun, answered, "writes")]
-        active += [begun, moved, answered]
+        none = none_left(m, begun, answered, "writes")
+        rest += [quiet, none]
+        active += [begun, moved, answered & ~none]

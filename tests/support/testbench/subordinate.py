@@ -21,7 +21,8 @@ _OFFERED = {
 class Subordinate:
     """Serves a port, READY after VALID. `pins`: what has its signals as attributes.
 
-    `deaf`: a channel on which nothing moves from its transfer `after` on; "babble": R never ends.
+    `deaf`: a channel on which nothing moves from its transfer `after` on; "babble": R never ends;
+    "unasked": no AR is taken, and R and B are offered all the time.
     Raises AssertionError where what was offered is withdrawn or changed, or W comes before its AW was offered.
     `strobes`: of every word that was taken.
     """
@@ -43,7 +44,8 @@ class Subordinate:
         return self._speaks(channel) and bool(self.random.random() < self.pace)
 
     def _speaks(self, channel: str) -> bool:
-        return channel != self.deaf or self.moved[channel] < self.after
+        deaf = "ar" if self.deaf == "unasked" else self.deaf
+        return channel != deaf or self.moved[channel] < self.after
 
     def _ready(self, seen: dict[str, int], waits: dict[str, bool]) -> dict[str, bool]:
         """Which of the offers that are there are taken in the next cycle."""
@@ -68,7 +70,7 @@ class Subordinate:
             self.words.append((seen["wdata"], seen["wstrb"]))
             self.strobes.append(seen["wstrb"])
             self.complete += seen["wlast"]
-        if moves["r"] and self.deaf != "babble":
+        if moves["r"] and self.deaf not in ("babble", "unasked"):
             self.reads[0] = [self.reads[0][0] + self._width, self.reads[0][1] - 1]
             if not self.reads[0][1]:
                 self.reads.pop(0)
@@ -119,3 +121,5 @@ class Subordinate:
                 ctx.set(pin("bvalid"), valid := due and self._able("b"))
                 if valid:
                     self._store()
+            for name in ("rvalid", "rlast", "bvalid") if self.deaf == "unasked" else ():
+                ctx.set(pin(name), 1)
