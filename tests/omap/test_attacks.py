@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from penstock.models.errors import HardwareError
+from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.golden import Map
@@ -206,18 +206,23 @@ def test_no_register_is_secret(small):
 
 
 def test_any_writes_of_registers_between_runs_change_nothing(small):
-    """Each of them with any value, and soft resets: the map's content, its session and its pages go on."""
+    """Each of them with any value, soft resets, and starts that are refused for values that none may have: the
+    map's content, its session and its pages go on."""
     shape_, library = small
     draw, made = random.Random(5), requests(shape_, 60, seed=3)
     steps = list(Map(shape_, KEYS).run(made))
     with Board(shape_, library, _HOST, _HBM, most=60) as board:
         session = board.machine.session
         for turn in range(6):
-            for register in session.register_map.engine:
-                session.write(register.name, draw.getrandbits(register.bits))
             if turn % 2:
                 session.reset()
+            for register in session.register_map.engine:
+                session.write(register.name, draw.getrandbits(register.bits))
             part = slice(10 * turn, 10 * turn + 10)
+            refused = board.run(made[part], first=board.number)
+            assert refused.error is not None and refused.error.code == ErrorCode.REGISTER
+            session.write("opening", 0)
+            session.write("welcome", 0)
             assert board.run(made[part]).error is None
             assert board.responses(10, 10 * turn) == expected(made[part], steps[part])
             assert board.page_bursts() == board.expected_bursts(steps[part])

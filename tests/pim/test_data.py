@@ -89,7 +89,7 @@ def test_files_that_are_none():
     assert "error[E703]: text.npz is not a NumPy archive" in said and "pickle" not in said
     np.save("one.npy", np.zeros(3))
     Path("one.npy").rename("one.npz")
-    assert "error[E703]: one.npz is a single array, not an archive" in told(
+    assert "error[E703]: one.npz is not a NumPy archive of plain arrays" in told(
         f"check {RETNET} --data one.npz", 1
     )
     assert "error[E702]: no such file: none.npz" in told(f"check {RETNET} --data none.npz", 1)
