@@ -214,8 +214,8 @@ class PythonMachine(Closing):
         error = None
         status = Status(await self._read(ctx, "status"))
         if status & Status.ERROR:
-            names = ("code", "block", "line", "item")
-            places = [await self._read(ctx, f"error_{name}") for name in names]
+            parts = ("code", "block", "line", "item")
+            places = [await self._read(ctx, f"error_{part}") for part in parts]
             error = self.register_map.failure(status, *places)
         cycles = await self._read(ctx, "cycles")
         names = [counter.name for counter in self.register_map.counters]

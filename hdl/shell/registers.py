@@ -168,7 +168,7 @@ class ControlRegisters(wiring.Component):
         m.d.sync += self.illegal.eq(wrong.any())
         for k, register in reversed(list(enumerate(engine))):
             name, rule, value = register.name, register.rule, self.storage[register.name]
-            end = {n: ends.get(n, self.storage[n]) for n in (name, *rule.apart)}
+            end = {n: ends[n] if n in ends else self.storage[n] for n in (name, *rule.apart)}
             low = value[: rule.multiple.bit_length() - 1]
             faults = [self.beyond.get(name, Const(0)), low.any(), value < rule.least]
             faults += [value > register.most, end[name][register.bits :].any()]

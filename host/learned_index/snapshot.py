@@ -132,14 +132,14 @@ def _values(path: Path, values: list[Any], encode: Callable[[Any], bytes] | None
 def _replace(path: Path, parts: list[Any]) -> None:
     """Write parts and their checksum beside the file, then put it in its place."""
     digest = hashlib.sha256()
-    with staging(f".{path.name}.new-", path.parent) as folder, open(folder / "new", "wb") as file:
+    with staging(f".{path.name}.new-", path.parent) as place, open(place / "new", "wb") as file:
         for part in parts:
             digest.update(part)
             file.write(part)
         file.write(digest.digest())
         file.flush()
         os.fsync(file.fileno())
-        os.replace(folder / "new", path)
+        os.replace(place / "new", path)
     with contextlib.suppress(OSError):  # the folder's entry too, where the system can
         folder = os.open(path.parent, os.O_RDONLY)
         try:

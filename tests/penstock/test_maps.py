@@ -121,7 +121,7 @@ def test_bad_operations(kernel, tmp_path, line, message):
     [
         (b"", "the file has no operations"),
         (b"# none\n\n", "the file has no operations"),
-        (b"get \xff", "the file is not text in UTF-8"),
+        (b"get \xff", "is not a file of"),
     ],
 )
 def test_files_without_operations(kernel, tmp_path, content, message):

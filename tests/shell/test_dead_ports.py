@@ -61,10 +61,7 @@ def test_a_run_ends_however_addresses_and_data_wait_for_each_other(order):
 
 @pytest.mark.parametrize(
     "stop",
-    [
-        pytest.param(at, marks=pytest.mark.long if at != 8 else ())
-        for at in (3, 8, 9, 10, 30)
-    ],
+    [pytest.param(at, marks=pytest.mark.long if at != 8 else ()) for at in (3, 8, 9, 10, 30)],
 )
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_run_that_is_stopped_ends_its_bursts(order, stop):

@@ -189,7 +189,7 @@ def test_what_a_device_cannot_do(machine: Machine) -> None:
         machine.reserve(SIZE, 1)
     with pytest.raises(DeviceError, match="ports have memories of their own, and the device has"):
         machine.reserve(0, 1, space=1)
-    with pytest.raises(DeviceError, match="the register words has 32 bits"):
+    with pytest.raises(DeviceError, match="words is 0x100000000, and may be 0 to 16777215"):
         machine.run({"words": 1 << 32})
 
 

@@ -125,6 +125,8 @@ def test_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError("no locks available")
 
     monkeypatch.setattr(staging.fcntl, "flock", refuse)
+    # a folder that no process has locked is swept by those that have locks
+    monkeypatch.setattr(staging.tempfile, "tempdir", str(tmp_path))
     source = tmp_path / "sum.cpp"
     source.write_text("int sum(int a, int b) { return a + b; }\n")
     assert build_plain("sum", source).exists()
