@@ -146,7 +146,7 @@ def graph_from_json(data: Mapping[str, Any]) -> Graph:
         variables[name] = Variable(name, kind, tuple(dims), tuple(shape), place, node, value, init)
     learned = (math.prod(v.shape) for v in variables.values() if v.kind == "model")
     most = max(_MOST, 2 * sum(learned))
-    for shape in [each.shape for each in (*nodes, *variables.values())]:
+    for shape in [node.shape for node in nodes] + [v.shape for v in variables.values()]:
         if min(shape, default=1) < 1 or math.prod(shape) > most:
             raise ValueError(f"a value of its score has the shape {shape!r:.60}")
     root = (int(data["root"]),)
