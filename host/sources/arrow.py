@@ -166,14 +166,7 @@ class _Packing:
         if categories and (column.type.ordered or index):
             own_order = self._own_order(name, column), "in the type's order"
         if isinstance(column, pa.ChunkedArray):
-            # without empty chunks, which have no buffers: PyArrow 26 cannot join those with others
-            try:
-                chunks = [chunk for chunk in column.chunks if len(chunk)]
-            except KeyError:  # intervals of months, for one
-                raise pa.ArrowNotImplementedError(
-                    f"PyArrow has no arrays of {column.type}"
-                ) from None
-            column = pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
+            column = _joined(column)
         if isinstance(column, pa.ExtensionArray):
             column = column.storage
         if frequency is not None:
@@ -397,6 +390,17 @@ def _moments(column: Any) -> Any:
         return column.cast(pa.timestamp("us"))
     except pa.ArrowException:
         return None
+
+
+def _joined(column: Any) -> Any:
+    """Return a column as one array, without empty chunks, which have no buffers: PyArrow 26 cannot join those with others."""
+    import pyarrow as pa
+
+    try:
+        chunks = [chunk for chunk in column.chunks if len(chunk)]
+    except KeyError:  # intervals of months, for one
+        raise pa.ArrowNotImplementedError(f"PyArrow has no arrays of {column.type}") from None
+    return pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
 
 
 def _since(column: Any) -> tuple[str, str, Any]:
