@@ -6,7 +6,7 @@ from amaranth.lib import wiring
 from ...models.errors import ErrorCode
 from ...models.numerics.limbs import LIMB
 from ...models.qr.schedule import CONVERT, settling
-from ...models.qr.shell import ADDRESS_BITS, table_register_map
+from ...models.qr.shell import ADDRESS_BITS, FitError, table_register_map
 from ...models.qr.stages import TABLE
 from ...models.qr.table_config import AHEAD, UNIT_BYTES, TableFitPlan
 from ...models.ring import Ring
@@ -38,7 +38,7 @@ class TableFitEngine(wiring.Component):
     """The engine of `config`, for `hdl.shell.Shell`; its cycles are `models.qr.table_cycles.run`.
 
     A run: totals are read, the pages with rows that come are walked, then those with rows that go; then sums are read out once: into the new totals, and
-    rounded to float32 into the solver. An error of a page or the bus ends the run, and no answer is complete.
+    rounded to float32 into the solver. An error of a page or the bus ends the run, or rows that are missing, and no answer is complete.
 
     Parameters
     ----------
@@ -158,7 +158,8 @@ class TableFitEngine(wiring.Component):
         m, access = self.m, self.access
         reader, sums, registers = self.reader, self.sums, self.registers
         second, walking = self.segment[0], self.now["WALK"]
-        before, left, over = Signal(32), Signal(32), Signal()
+        before, over = Signal(32), Signal()
+        self.left = left = Signal(32)  # rows that are asked for and have not come
         tuple_, takes, passes = Signal(), Signal(), Signal()
         # pages that were asked for and have not come: what is behind the last row need not be walked, but it must not come later
         coming, asks, comes = Signal(range(reader.commands + 1)), Signal(), Signal()
@@ -211,7 +212,11 @@ class TableFitEngine(wiring.Component):
         """What is wrong with a page, or with the bus, ends a run; the last one named here counts."""
         m, access, reader = self.m, self.access, self.reader
         names = ("code", "block", "line", "item")
+        # the segment that has ended is the one before; with none of its pages, too
+        registers, lacks = self.registers, self.now["BEGIN"] & (self.left != 0)
+        block = Mux(self.segment[0], registers.come_block, registers.go_block)
         what_ends = [
+            (lacks, [FitError.QR_SHORT.value, block, 0, self.segment]),
             (access.error.valid, [access.error[name] for name in names]),
             (reader.error, [ErrorCode.BUS_READ.value, 0, 0, 0]),
             (self.writer.error, [ErrorCode.BUS_WRITE.value, 0, 0, 0]),

@@ -173,20 +173,16 @@ def _check_form(data: Any, path: Path) -> None:
         what = "not a table schema: no key 'columns'"
     elif not isinstance(columns, list):
         what = f"columns is {_json_kind(columns)} instead of a list"
-    elif (
-        odd := next((c for c in columns if not isinstance(c, dict)), None)
-    ) is not None or None in columns:
-        what = f"one of the columns is {_json_kind(odd)} instead of an object"
+    elif odd := [c for c in columns if not isinstance(c, dict)]:
+        what = f"one of the columns is {_json_kind(odd[0])} instead of an object"
     elif (bare := next((i for i, c in enumerate(columns, 1) if "name" not in c), None)) is not None:
         what = f"column {bare} has no name"
     elif unknown := [key for c in columns for key in c if key not in keys]:
         raise SourceError(
             f"{path}: a column has no key {unknown[0]!r}", f"known are {', '.join(keys)}"
         )
-    elif (
-        odd := next((c for c in columns if not isinstance(c.get("type"), str)), None)
-    ) is not None:
-        what = f"column {odd['name']!r} has the type {json.dumps(odd.get('type'))[:40]}"
+    elif odd := [c for c in columns if not isinstance(c.get("type"), str)]:
+        what = f"column {odd[0]['name']!r} has the type {json.dumps(odd[0].get('type'))[:40]}"
     elif not isinstance(data.get("page_size", 8192), int) or isinstance(
         data.get("page_size"), bool
     ):
@@ -197,15 +193,7 @@ def _check_form(data: Any, path: Path) -> None:
 
 
 def _json_kind(value: Any) -> str:
-    if isinstance(value, list):
-        return "a list"
-    return (
-        "a text"
-        if isinstance(value, str)
-        else "null"
-        if value is None
-        else f"{json.dumps(value)[:20]}"
-    )
+    return {list: "a list", str: "a text"}.get(type(value)) or json.dumps(value)[:20]
 
 
 def _relation(path: Path) -> npt.NDArray[np.uint8]:

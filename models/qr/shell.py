@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ..errors import HardwareCode
+from ..errors import ErrorEntry, HardwareCode
 from ..ring import Ring
 from ..shell import Counter, EngineRegister, Legal, Monitor, RegisterMap, address
 from ..strider.errors import PageError
+from .columns import ROWS_MAX
 from .config import FitPlan
 from .layout import DESCRIPTOR_BYTES
 from .table_config import TableFitPlan
@@ -18,7 +19,8 @@ ADDRESS_BITS = 48
 
 class FitError(HardwareCode):
     """What stopped a job; `block` of the report is the job's index in the run. The host packs jobs,
-    so each but QR_DOWNDATE is a defect of the host's."""
+    so each but QR_DOWNDATE is a defect of the host's. QR_SHORT is of a fit over columns: `block` is its
+    first page's number, `item` 1 for rows that come, 2 for rows that go."""
 
     QR_DESCRIPTOR = 80, "the job's descriptor contradicts itself", "", "E817"
     QR_COLUMNS = 81, "the job has more columns than the engine, or an empty window", "", "E817"
@@ -37,6 +39,7 @@ class FitError(HardwareCode):
         "train the group afresh",
         "E817",
     )
+    QR_SHORT = 87, "the pages have fewer rows than the run asks for", "", "E817"
 
 
 def register_map(config: FitPlan, design: int = 0) -> RegisterMap:
@@ -72,17 +75,17 @@ def table_register_map(config: TableFitPlan, design: int = 0) -> RegisterMap:
         address("answer", ADDRESS_BITS, "where new sums and weights go", bus, answer),
     ]
     numbers = {
-        "pages": "how many pages; 0: none",
-        "skip": "rows before them",
-        "rows": "how many rows",
-        "block": "the first page's number, for errors",
+        "pages": ("how many pages; 0: none", Legal()),
+        "skip": ("rows before them", Legal()),
+        "rows": ("how many rows", Legal(most=ROWS_MAX)),
+        "block": ("the first page's number, for errors", Legal()),
     }
     size = config.walk.schema.page_size * (config.ring or 1)
     for name in ("come", "go"):
         what, count = f"the first page of the rows that {name}", f"{name}_pages"
         made += [
             address(f"{name}_address", ADDRESS_BITS, what, bus, size, "" if config.ring else count),
-            *(EngineRegister(f"{name}_{n}", 32, of, legal=Legal()) for n, of in numbers.items()),
+            *(EngineRegister(f"{name}_{n}", 32, of, legal=le) for n, (of, le) in numbers.items()),
         ]
     made += [ring.register for ring in rings]
     return RegisterMap(
@@ -95,5 +98,5 @@ def table_register_map(config: TableFitPlan, design: int = 0) -> RegisterMap:
         ],
         [Monitor("tuples"), Monitor("words")],
         design,
-        errors=(PageError,),
+        errors=(PageError, ErrorEntry.of(FitError.QR_SHORT)),
     )

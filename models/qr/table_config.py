@@ -148,7 +148,7 @@ class Segment:
     """Rows that come or go: they lie in `pages` pages from the byte `address` on, or come through the ring there; `rows` of them behind the first `skip`;
     `block`: the first page's number.
 
-    Rows before them are walked and left alone; those behind them are not walked, and the last row is in the last page (or there are fewer than `rows`).
+    Rows before them are walked and left alone; those behind them are not walked, and the last row is in the last page.
     """
 
     address: int = 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ..bound import Machine
+from ..errors import HardwareError, RunError
 from ..memory.bursts import Reader, Writer
 from ..memory.timing import Memory, Ports
 from ..ring import Arrivals
@@ -14,6 +15,7 @@ from ..strider.cycles import PortModel
 from ..target import Target
 from .cycles import Bound, widest
 from .schedule import ADD, CONVERT, DIV, MUL
+from .shell import FitError
 from .solver import solved
 from .table_config import AHEAD, UNIT_BYTES, Segment, TableFitPlan
 
@@ -34,19 +36,21 @@ def run(
 ) -> int:
     """Return the exact cycles of a run: rows that come, then rows that go, each with what walking their pages costs (None: no pages).
 
-    Pages are free of errors. `totals`, `answer`: addresses; `arrivals`: when pages come, those of rows that go behind the others, where the plan has a ring.
+    Pages are free of errors. Raises RunError where they have fewer rows than a segment asks for. `totals`,
+    `answer`: addresses; `arrivals`: when pages come, those of rows that go behind the others, where the plan has a ring.
     Cycle 0 is the one in which the engine's `start` is high.
     """
     channel = memory.channel()
     reader = Reader(channel, engine.bus_bytes)
     now, first = _loaded(engine, reader, totals), 0
-    for segment, costs in segments:
-        if costs is None:
-            now += 1
-            continue
-        at = {"address": segment.address, "epochs": 1, "first": first}
-        port = PortModel(engine.port, costs, reader.port, now, arrivals=arrivals, **at)
-        now = _walked(engine, segment, costs.pages, port)
+    for number, (segment, costs) in enumerate(segments, 1):
+        begin, now, lacks = now, now + 1, segment.rows > 0
+        if costs is not None:
+            at = {"address": segment.address, "epochs": 1, "first": first}
+            port = PortModel(engine.port, costs, reader.port, begin, arrivals=arrivals, **at)
+            now, lacks = _walked(engine, segment, port)
+        if lacks:
+            raise RunError(HardwareError(FitError.QR_SHORT, segment.block, item=number))
         first += segment.pages if engine.ring else 0  # of the ring's stream
     return _written(engine, channel, now + 1, answer)
 
@@ -105,8 +109,8 @@ def _loaded(engine: TableFitPlan, reader: Reader, address: int) -> int:
     return ready - units + used + filler + 1
 
 
-def _walked(engine: TableFitPlan, segment: Segment, pages: int, port: PortModel) -> int:
-    """Return the cycle after the Striders have been flushed.
+def _walked(engine: TableFitPlan, segment: Segment, port: PortModel) -> tuple[int, bool]:
+    """Return the cycle after the Striders have been flushed, and whether there are fewer rows than are asked for.
 
     Where pages are alike the walk soon repeats itself: a state that was seen before comes again as much later still, so whole periods are leapt over.
     """
@@ -121,15 +125,14 @@ def _walked(engine: TableFitPlan, segment: Segment, pages: int, port: PortModel)
         cycle, kind = port.pull(accept)
         if kind != "tuple":
             assert kind == "end"
-            return cycle + 2
+            return cycle + 2, 0 < segment.rows and seen < last
         ready = cycle + (cycles if segment.skip <= seen < last else 1)
         seen += 1
         if seen == last and segment.rows:
-            if port.page < pages - 1:
-                raise ValueError(
-                    f"the last of {segment.rows} rows is not in the last of {pages} pages"
-                )
-            return ready + 2
+            if port.page < segment.pages - 1:
+                where = f"is not in the last of {segment.pages} pages"
+                raise ValueError(f"the last of {segment.rows} rows {where}")
+            return ready + 2, False
         if not port.shift_invariant or port.page == page or port.alike < 3:
             continue
         page = port.page

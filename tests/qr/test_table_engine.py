@@ -10,6 +10,7 @@ import pytest
 
 from penstock.dsl.qr.units import unit_of
 from penstock.engines.qr.solution import values_of
+from penstock.models.errors import RunError
 from penstock.models.heap.schema import TYPES, Column, Schema
 from penstock.models.memory import FixedLatency
 from penstock.models.numerics.limbs import Limbs
@@ -138,10 +139,8 @@ def spans(
         if source.random() < 0.2:
             last = first
         page, skip, costs = places.span(first, last)
-        # as many as there are, where more are asked for at the table's end
-        more = int(source.integers(0, 5)) if last == len(table.rows) else 0
         there = Segment(
-            PAGES + page * table.schema.page_size, costs.pages, skip, last - first + more, page
+            PAGES + page * table.schema.page_size, costs.pages, skip, last - first, page
         )
         segments.append((there, costs) if last > first else (NOTHING, None))
         rows.append((first, last))
@@ -180,11 +179,7 @@ def check(
                 engine, segments, memory, totals=SIMULATED.answers[0], answer=SIMULATED.answers[1]
             )
             assert cycles == found.cycles, seed
-            real = [
-                replace(segment, rows=last - first)
-                for (segment, _), (first, last) in zip(segments, (come, go), strict=True)
-            ]
-            assert cycles >= bound(engine, real, memory).cycles
+            assert cycles >= bound(engine, [segment for segment, _ in segments], memory).cycles
 
 
 ENGINES = [
@@ -306,6 +301,41 @@ def test_pages_behind_the_last_row() -> None:
             found.answer is not None
             and (found.answer == pack_answer(after, c.solve(after), engine)).all()
         )
+
+
+def test_rows_that_the_pages_do_not_have() -> None:
+    """A run that asks for more ends with a code of its own, in hardware as in the model."""
+    table, engine = made(ENGINES[-1])
+    library, memory = build(engine), FixedLatency(20, 16)
+    (_, skip, costs), rows = RowPages(table.costs(engine)).span(0, len(table.rows)), len(table.rows)
+    whole = Segment(PAGES, costs.pages, skip, rows, 3), costs
+    first = Segment(PAGES, 1, 0, 1, 9), RowPages(table.costs(engine)).span(0, 1)[2]
+    for come, go, place in [
+        ({"rows": rows + 1}, {}, (3, 1)),
+        ({"skip": rows, "rows": 1}, {}, (3, 1)),
+        ({"skip": rows - 1, "rows": c.ROWS_MAX}, {}, (3, 1)),
+        ({"skip": (1 << 32) - 1}, {}, (3, 1)),
+        ({"pages": 0}, {}, (3, 1)),
+        ({"pages": 0, "rows": 0}, {"skip": 1 << 20}, (9, 2)),
+        ({}, {"pages": 0}, (9, 2)),
+        ({"skip": 1 << 31, "rows": 0}, {"rows": 0}, None),
+        ({}, {}, None),
+    ]:
+        segments = [
+            (replace(segment, **changed), costs if changed.get("pages", 1) else None)
+            for (segment, costs), changed in zip((whole, first), (come, go), strict=True)
+        ]
+        timed = [] if place else [run(engine, segments, memory, answer=SIMULATED.answers[1])]
+        if place:
+            with pytest.raises(RunError, match="QR_SHORT") as due:
+                run(engine, segments, memory)
+            assert (due.value.error.block, due.value.error.item) == place
+        held = [segment for segment, _ in segments]
+        for stalls in (0, 40):
+            found = fit_pages(engine, library, table.pages, table.empty(), held, memory=memory,
+                              limit=1_000_000, stall_percent=stalls)  # fmt: skip
+            assert found.error == (due.value.error if place else None), (come, go)
+            assert stalls or not timed or found.cycles == timed[0]
 
 
 def test_a_bad_page_ends_the_run() -> None:

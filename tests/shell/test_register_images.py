@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from random import Random
+from runpy import run_path
 
 import pytest
 
@@ -39,6 +41,16 @@ def test_golden(made: Made, kind: str) -> None:
 @pytest.mark.parametrize("kind", CASES)
 def test_golden_of_many(made: Made, kind: str) -> None:
     judged(made(kind), 1000)
+
+
+def test_the_page_has_the_table_of_the_maps() -> None:
+    """The page is what `legal_values.py` writes. Planted: a value of it is another one."""
+    page = Path(__file__).resolve().parents[2] / "docs/reference/registers.md"
+    text = page.read_text(encoding="utf-8")
+    table = run_path(str(Path(__file__).with_name("legal_values.py")))["page"]
+    assert table(text) == text
+    planted = text.replace("0xfffffffff8", "0xfffffffff0")
+    assert planted != text and table(planted) == text
 
 
 def judged(one: Case, count: int) -> None:

@@ -202,7 +202,8 @@ def _columns(design: Any) -> dict[str, Rule]:
     }
     for name in ("come", "go"):
         rules[f"{name}_address"] = _address(48, bus, page, f"{name}_pages")
-        rules |= {f"{name}_{one}": _any for one in ("pages", "skip", "rows", "block")}
+        rules |= {f"{name}_{one}": _any for one in ("pages", "skip", "block")}
+        rules[f"{name}_rows"] = lambda value, _: value <= 1 << 23
     return rules
 
 
@@ -279,6 +280,10 @@ _CODES = {
     ("columns", "totals"): "BUS_READ",
     ("columns", "answer"): "BUS_WRITE",
     ("columns", "come_address"): "BUS_READ",
+    ("columns", "come_pages"): "QR_SHORT",
+    ("columns", "come_skip"): "QR_SHORT",
+    ("columns", "come_rows"): "QR_SHORT",
+    ("columns", "go_rows"): "QR_SHORT",
     ("recurrence", "program"): "BUS_READ",
     ("recurrence", "words"): "PIM_PROGRAM",
     ("recurrence", "results"): "BUS_WRITE",
@@ -292,6 +297,11 @@ _LEGAL: dict[tuple[str, str], Callable[[int], list[int]]] = {
     ("training", "epochs"): lambda value: [1, 2, value + 2],
     ("training", "pages0"): lambda value: [value + 3],
     ("keys", "jobs"): lambda value: [1 << 31],
+    ("columns", "come_pages"): lambda value: [0, value - 1],
+    ("columns", "come_skip"): lambda value: [1 << 20, (1 << 32) - 1],
+    ("columns", "come_rows"): lambda value: [1 << 20, 1 << 23],
+    ("columns", "go_rows"): lambda value: [1, 1 << 23],
+    ("columns", "go_skip"): lambda value: [1, 1 << 31],
     ("columns", "come_block"): lambda value: [1, (1 << 32) - 1],
     ("columns", "go_block"): lambda value: [7],
     ("recurrence", "words"): lambda value: [1, value - 1],
