@@ -13,7 +13,7 @@ import numpy as np
 from common import SEED, Options, Section, main, markdown
 from numpy.typing import NDArray
 
-from penstock.models.numerics.quantised import Quantiser, quantiser
+from penstock_studies.formats.quantised import Quantiser, quantiser
 
 Array = NDArray[np.float64]
 #: formats, and whether they have stochastic rounding

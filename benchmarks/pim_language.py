@@ -16,7 +16,7 @@ from common import SEED, Options, Section, main, markdown
 from kjv import text
 from pim_accuracy import FORMATS, Array
 
-from penstock.models.numerics.quantised import Quantiser, quantiser
+from penstock_studies.formats.quantised import Quantiser, quantiser
 
 WIDTH, LAYERS, HEADS, HEAD, CONTEXT = 128, 3, 2, 64, 256
 Weights = dict[str, Array]

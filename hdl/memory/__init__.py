@@ -6,6 +6,7 @@ from .blockram import BlockRam
 from .dealt import Dealt
 from .guard import Guard
 from .joined import Joined
+from .prefetcher import Prefetcher
 from .reader import BurstReader, Splitter, command_shape
 from .sdram import SdramController, SdramPins
 from .spram import Spram
@@ -22,6 +23,7 @@ __all__ = [
     "Guard",
     "Joined",
     "Manager",
+    "Prefetcher",
     "Response",
     "SdramController",
     "SdramPins",

@@ -10,10 +10,10 @@ from amaranth.lib import data, stream, wiring
 from ...models.errors import ErrorCode
 from ...models.pim.config import PimConfig
 from ...models.pim.errors import PimError
-from ...models.pim.program import MODES, OPCODES, RESULTS_AHEAD, register_map
+from ...models.pim.program import MODES, OPCODES, RESULTS_AHEAD, RESULTS_BURST, register_map
 from ...models.pim.rounds import slots_of
 from ...models.pim.rules import LIKE
-from ..memory import AXI4, BurstReader, BurstWriter
+from ..memory import AXI4, BurstWriter, Prefetcher
 from ..modules import Parts, Submodules
 from ..shell import engine_members
 from ..stream import Queue
@@ -111,7 +111,7 @@ class PimEngine(wiring.Component):
         ]
         self._contradictions(m, busy & ~ended, commands, reader)
         self._errors(m, check, busy, reader, softmax)
-        m.d.comb += self.done.eq(busy & ended & self._writer.idle & ~self.error)
+        m.d.comb += self.done.eq(busy & ended & self._asked & self._writer.idle & ~self.error)
         return m
 
     def _acts(self, m: Module, head: Any, issue: Signal) -> dict[str, Signal]:
@@ -195,18 +195,12 @@ class PimEngine(wiring.Component):
     def _commands(self, m: Module) -> tuple[Any, Any]:
         """Words from memory, put together to commands with their data."""
         bus = self.config.bus
-        m.submodules.reader = reader = BurstReader(bus_bytes=bus)
-        ask = Signal()
+        m.submodules.reader = reader = Prefetcher(bus_bytes=bus)
         m.d.comb += [
-            reader.i.valid.eq(ask),
+            reader.i.valid.eq(self.start),
             reader.i.p.address.eq(self.registers.program),
             reader.i.p.beats.eq(self.registers.words),
         ]
-        self._asks = ask
-        with m.If(self.start):
-            m.d.sync += ask.eq(1)
-        with m.Elif(reader.i.ready):
-            m.d.sync += ask.eq(0)
         if bus == 32:
             return self._packed(m, reader.o), reader
         m.submodules.commands = commands = Queue(_COMMAND, self.config.ahead)
@@ -214,7 +208,7 @@ class PimEngine(wiring.Component):
         place = Signal(range(data_words + 1))  # of the next word: 0 is a command, then its data
         first = Signal(64)
         kept = [Signal(64, name=f"kept{k}") for k in range(data_words - 1)]
-        word = reader.o.p.data
+        word = reader.o.payload
         opcode = Mux(place == 0, word[:4], first[:4])
         with_data = (opcode == OPCODES["REG_WRITE"]) | (opcode == OPCODES["WRITE"])
         last = Mux(with_data, place == data_words, 1)
@@ -241,12 +235,12 @@ class PimEngine(wiring.Component):
         left, place = Signal(3), Signal(2)  # of the four: data to come; which is next
         for queue, mine in ((heads, left == 0), (operands, left != 0)):
             m.d.comb += [
-                queue.i.payload.eq(words.p.data),
+                queue.i.payload.eq(words.payload),
                 queue.i.valid.eq(words.valid & mine),
             ]
         m.d.comb += words.ready.eq(Mux(left == 0, heads.i.ready, operands.i.ready))
         with m.If(words.valid & words.ready):
-            several = sum(has(words.p.data.word_select(n, 64)) for n in range(4))
+            several = sum(has(words.payload.word_select(n, 64)) for n in range(4))
             m.d.sync += left.eq(Mux(left == 0, several, left - 1))
         made = stream.Signature(_COMMAND).create()
         first = heads.o.payload.word_select(place, 64)
@@ -311,16 +305,6 @@ class PimEngine(wiring.Component):
         """What is read goes to memory, in order; gives how many results did not fit."""
         m.submodules.writer = self._writer = writer = BurstWriter(bus_bytes=self.config.bus)
         m.submodules.results = results = Queue(256, RESULTS_AHEAD)
-        ask = Signal()
-        m.d.comb += [
-            writer.i.valid.eq(ask),
-            writer.i.p.address.eq(self.registers.results),
-            writer.i.p.beats.eq(self.registers.result_words),
-        ]
-        with m.If(self.start):
-            m.d.sync += ask.eq(self.registers.result_words != 0)
-        with m.Elif(writer.i.ready):
-            m.d.sync += ask.eq(0)
         for ours, theirs in ((self.m0, writer.bus), (self.m0, m.submodules.reader.bus)):
             for name, member in theirs.signature.members.items():
                 inner, outer = getattr(theirs, name), getattr(ours, name)
@@ -344,16 +328,39 @@ class PimEngine(wiring.Component):
             room.eq(waiting != RESULTS_AHEAD),
         ]
         owed = Signal(24)  # words of results that are still to come
-        m.d.comb += [
-            self._more.eq((waiting != 0) & (owed == 0)),
-            self._lacks.eq((waiting == 0) & (owed != 0)),
-        ]
+        lacks = self._bursts(m, writer, pushed)
+        m.d.comb += [self._more.eq((waiting != 0) & (owed == 0)), self._lacks.eq(lacks)]
         with m.If(self.start):
             m.d.sync += owed.eq(self.registers.result_words)
         with m.Elif(out.valid & writer.i_data.ready):
             m.d.sync += [word.eq(word + 1), owed.eq(owed - 1)]
         m.d.sync += waiting.eq(waiting + read - finished)
         return lost
+
+    def _bursts(self, m: Module, writer: BurstWriter, pushed: Signal) -> Any:
+        """Bursts of results whose words are all in the queue, into which one is `pushed`; gives whether the next lacks some.
+
+        Memory may serve nothing else once it has a burst's address, and the program is read from it.
+        """
+        each = 32 // self.config.bus
+        left = Signal(24)  # words of results that no burst has asked for
+        fresh = Signal(range(RESULTS_AHEAD + 1))  # results in the queue that none has asked for
+        address = Signal(40, reset_less=True)
+        beats, sent = writer.i.p.beats, Signal()
+        m.d.comb += [
+            writer.i.valid.eq((left != 0) & (fresh * each >= beats)),
+            writer.i.p.address.eq(address),
+            beats.eq(Mux(left < RESULTS_BURST * each, left, RESULTS_BURST * each)),
+            sent.eq(writer.i.valid & writer.i.ready),
+        ]
+        with m.If(self.start):
+            m.d.sync += [left.eq(self.registers.result_words), address.eq(self.registers.results)]
+        with m.Elif(sent):
+            m.d.sync += [left.eq(left - beats), address.eq(address + 32 * RESULTS_BURST)]
+        results = (beats + each - 1) >> (each - 1).bit_length()
+        m.d.sync += fresh.eq(fresh + pushed - Mux(sent, results, 0))
+        self._asked = left == 0
+        return ~self._asked & ~writer.i.valid
 
     def _read(
         self, m: Module, pairs: list[Any], head: Any, issue: Any, read: Any
@@ -390,7 +397,7 @@ class PimEngine(wiring.Component):
     def _contradictions(self, m: Module, waits: Any, commands: Any, reader: Any) -> None:
         """What the program and the registers say of it differ; `waits`: END has not come."""
         empty, missing = Signal(), Signal(3)  # nothing comes any more
-        m.d.comb += empty.eq(waits & ~self._asks & reader.idle & ~commands.valid)
+        m.d.comb += empty.eq(waits & reader.idle & ~commands.valid)
         m.d.sync += missing.eq(Mux(empty, missing + ~missing.all(), 0))
         idles = commands.valid & (commands.p.wait == 0)
         of_program = Mux(waits, missing.all() | idles, self._lacks)

@@ -4,6 +4,7 @@ from .blockram import ON_CHIP, block_ram, spram
 from .bursts import Reader, Writer, burst_count, split, window_beats
 from .dram.memory import Dram
 from .options import parse_memory
+from .prefetcher import Prefetcher
 from .timing import FixedLatency, Memory, ReadPort, WritePort
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Dram",
     "FixedLatency",
     "Memory",
+    "Prefetcher",
     "ReadPort",
     "Reader",
     "WritePort",

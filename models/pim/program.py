@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..memory import Memory, Reader, Writer
+from ..memory import Memory, Prefetcher, Writer
 from ..shell import Counter, EngineRegister, Legal, RegisterMap, address
 from .config import COLUMNS, PimConfig
 from .device import REGISTERS, Step, registers_of
@@ -25,10 +25,12 @@ from .operands import Put
 from .rules import LIKE
 from .schedule import Command, Schedule, schedule
 
-__all__ = ["MODES", "OPCODES", "RESULTS_AHEAD", "Cycles", "Program", "cycles_of", "program", "register_map"]  # fmt: skip
+__all__ = ["MODES", "OPCODES", "RESULTS_AHEAD", "RESULTS_BURST", "Cycles", "Program", "cycles_of", "program", "register_map"]  # fmt: skip
 
-#: results that the device holds
-RESULTS_AHEAD = 8
+#: results that are written at once, when all are there: memory may serve nothing else once it has their address
+RESULTS_BURST = 8
+#: results that the device holds: so many are read while as many are written
+RESULTS_AHEAD = 2 * RESULTS_BURST
 _COMMANDS = "END ROUND ACT4 REG_WRITE COMP PRECHARGES RESULT_READ WRITE READ REFab REFpb IDLE TAKE WEIGH TOTAL"
 OPCODES = {name: code for code, name in enumerate(_COMMANDS.split())}
 MODES = ("update", "score", "attend", "load", "store")
@@ -225,7 +227,7 @@ class Cycles:
     stalled: int
 
 
-def _arrivals(program: Program, reader: Reader, issued: list[int]) -> Iterator[int]:
+def _arrivals(program: Program, words: Prefetcher, issued: list[int]) -> Iterator[int]:
     """Yield when each command enters the queue with its data, of which those `issued` have left it."""
     bus, ahead = program.schedule.config.bus, program.schedule.config.ahead
     head, operands = 0, list[int]()
@@ -233,61 +235,62 @@ def _arrivals(program: Program, reader: Reader, issued: list[int]) -> Iterator[i
         room = issued[number - ahead] + 1 if number >= ahead else 0
         if bus == 8:
             for _ in range(size - 1):
-                reader.accept(0)
-            yield reader.accept(room)
+                words.take(0)
+            yield words.take(room)
             continue
         if number % 4 == 0:  # its place is that of four that have left
-            head = reader.accept(issued[number - ahead + 3] + 1 if number >= ahead else 0)
+            head = words.take(issued[number - ahead + 3] + 1 if number >= ahead else 0)
         if size == 1:
             yield head
             continue
         before = operands[-ahead] if len(operands) >= ahead else -1
         operands.append(number)
-        yield reader.accept(issued[before] + 1 if before >= 0 else 0)
+        yield words.take(issued[before] + 1 if before >= 0 else 0)
+
+
+class _Results:
+    """When results go to memory: in bursts of `RESULTS_BURST` or all that are left, each when the last one's words are there."""
+
+    def __init__(self, writer: Writer, address: int, results: int, words: int) -> None:
+        self._writer, self._address, self._left, self._words = writer, address, results, words
+        self._number = 0
+        self._ends: list[int] = []  # when the last word of each result was transferred
+
+    def room(self) -> int:
+        """Return the first cycle in which one more result may be read."""
+        before = self._number - RESULTS_AHEAD
+        return self._ends[before] + 1 if before >= 0 else 0
+
+    def put(self, cycle: int) -> None:
+        """Put the next result into the queue, from where it is offered from `cycle` on."""
+        self._number += 1
+        count = self._number - len(self._ends)
+        if count < min(RESULTS_BURST, self._left):
+            return
+        beats = count * self._words
+        transfers = self._writer.send(cycle, self._address, beats, lambda previous: previous + 1)[1]
+        self._ends += transfers[self._words - 1 :: self._words]
+        self._address += 32 * count
+        self._left -= count
+
+    def idle(self) -> int:
+        """Return the first cycle in which all are written and answered."""
+        return self._writer.idle() if self._number else 0
 
 
 def cycles_of(program: Program, memories: Mapping[str, Memory], at: int, results: int) -> Cycles:
     """Return the cycles of a program at address `at` with results at `results`, exactly."""
-    channel = memories["m0"].channel()
-    bus = program.schedule.config.bus
-    reader, each = Reader(channel, bus), 32 // bus
-    reader.command(1, at, program.beats)
-    waits, reads = program.waits.tolist(), program.reads.tolist()
+    channel, bus = memories["m0"].channel(), program.schedule.config.bus
     issued: list[int] = []
-    transfers: list[int] = []  # of the last word of each result
-    latest, number = 0, 0
-    results_issued: list[int] = []
-    arrivals = _arrivals(program, reader, issued)
-
-    def issue() -> None:
-        """Issue the next command."""
-        nonlocal latest, number
-        latest = max(latest, next(arrivals)) + waits[number]
-        if reads[number]:
-            count = len(results_issued)
-            if count >= RESULTS_AHEAD:
-                latest = max(latest, transfers[count - RESULTS_AHEAD] + 1)
-            results_issued.append(latest)
+    arrivals = _arrivals(program, Prefetcher(channel, bus, 0, at, program.beats), issued)
+    written = _Results(Writer(channel, bus), results, int(program.reads.sum()), 32 // bus)
+    latest = 0
+    for arrival, wait, read in zip(
+        arrivals, program.waits.tolist(), program.reads.tolist(), strict=True
+    ):
+        latest = max(latest, arrival) + wait
+        if read:
+            latest = max(latest, written.room())
+            written.put(latest + 2)
         issued.append(latest)
-        number += 1
-
-    beats = 0
-
-    def source(previous: int) -> int:
-        nonlocal beats
-        which, word = divmod(beats, each)
-        if word == 0 and which:
-            transfers.append(previous)
-        while len(results_issued) <= which:
-            issue()
-        beats += 1
-        return max(results_issued[which] + 2, previous + 1)
-
-    idle = 0
-    if program.result_beats:
-        writer = Writer(channel, bus)
-        idle = writer.write(1, results, program.result_beats, source)[2]
-    while number < len(waits):
-        issue()
-    total = max(latest + 1, idle)
-    return Cycles(total, latest - int(program.waits.sum()))
+    return Cycles(max(latest + 1, written.idle()), latest - int(program.waits.sum()))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from amaranth.hdl import Module, Signal
 
-from penstock.hdl.memory import AXI4, BurstReader, BurstWriter
+from penstock.hdl.memory import AXI4, BurstReader, BurstWriter, Prefetcher
+from penstock.models import memory as twins
 from penstock.models.memory import FixedLatency, Reader, Writer, split
 from penstock.sim.memory.axi import AxiMemory
 from penstock.sim.memory.modes import Mode
@@ -104,6 +105,58 @@ def test_reader(seed, stalls):
         free = model_taken[-1] + 1
     assert accepted == model_accepted
     assert taken == model_taken
+
+
+@pytest.mark.parametrize(("seed", "pause"), [(0, 0), (1, 3), (2, 40), (3, 2)])
+def test_prefetcher(seed, pause):
+    """Its words come in the twin's cycles, and none waits on the bus, however long its consumer does."""
+    rng = np.random.default_rng(seed)
+    bus_bytes, beats = int(rng.choice([8, 32])), int(rng.integers(400, 700))
+    timing = FixedLatency(int(rng.choice([1, 90])), int(rng.choice([4, 64])))
+    content = rng.integers(0, 256, 1 << 15, dtype=np.uint8)
+    address = int(rng.integers(0, 99)) * bus_bytes
+    hold = rng.integers(0, pause + 1, beats) * (rng.random(beats) < 0.3)
+    dut = Prefetcher(bus_bytes=bus_bytes)
+    memory = AxiMemory(dut.bus, content, timing)
+    words, taken, waited = [], [], []
+
+    async def take(ctx):
+        ctx.set(dut.i.payload, {"address": address, "beats": beats})
+        ctx.set(dut.i.valid, 1)
+        await ctx.tick()
+        ctx.set(dut.i.valid, 0)
+        cycle = 1
+        for wait in hold.tolist():
+            for _ in range(wait):
+                await ctx.tick()
+                cycle += 1
+            ctx.set(dut.o.ready, 1)
+            valid = False
+            while not valid:
+                _, _, valid, word, idle = await ctx.tick().sample(
+                    dut.o.valid, dut.o.payload, dut.idle
+                )
+                assert not idle
+                cycle += 1
+            taken.append(cycle - 1)
+            words.append(word)
+            ctx.set(dut.o.ready, 0)
+        await ctx.tick()
+        assert ctx.get(dut.idle)
+
+    async def watch(ctx):
+        async for _, _, valid, ready in ctx.tick().sample(dut.bus.rvalid, dut.bus.rready):
+            waited.append(valid and not ready)
+
+    simulate(dut, take, background=(memory.reads, watch))
+    data = b"".join(word.to_bytes(bus_bytes, "little") for word in words)
+    assert data == content[address : address + beats * bus_bytes].tobytes()
+    model, free, cycles = twins.Prefetcher(timing, bus_bytes, 0, address, beats), 1, []
+    for wait in hold.tolist():
+        cycles.append(model.take(free + wait))
+        free = cycles[-1] + 1
+    assert taken == cycles
+    assert waited and not any(waited)
 
 
 @pytest.mark.parametrize("seed", range(10))

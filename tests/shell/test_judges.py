@@ -12,8 +12,7 @@ from testbench.judges.cores import CORES, Core, core
 from testbench.judges.standard import Event, Habit, Interrupted, JudgeMachine, Stalled
 from testbench.wrapped import words_after_awready
 
-#: a transaction at a time would deadlock a core that writes what it reads by the same port: see docs/reference/memory.md
-HABITS = [Habit(0), *(habit for habit in Habit if habit != Habit.ALTERNATE)]
+HABITS = [Habit(0), *Habit]
 EVENTS = ("read", "write", "soft", "hard")
 
 

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Mux, Signal, Value
 from harness import Bench, Defect, Proof
 from harness.environment import WriteMemory
 
-from penstock.hdl.memory import BurstReader, BurstWriter
+from penstock.hdl.memory import BurstReader, BurstWriter, Prefetcher
 from penstock.hdl.memory.reader import Splitter
 from penstock.models.memory.bursts import window_beats
 
@@ -285,7 +285,54 @@ def gets_on(bound: int) -> Bench:
     return b
 
 
+def prefetcher(bus_bytes: int = 128, depth: int = 2, burst: int = 1) -> Bench:
+    """Regions of up to 7 words, a consumer and a memory that do as they like."""
+    b = Bench()
+    dut = b.m.submodules.dut = Prefetcher(
+        bus_bytes=bus_bytes, address_width=13, beats_width=3, depth=depth, burst=burst
+    )
+    bus, shift = dut.bus, (bus_bytes - 1).bit_length()
+    b.d.comb += [
+        dut.i.valid.eq(b.free("region.valid")),
+        dut.i.p.address.eq(b.free("region.address in words", 13 - shift) << shift),
+        dut.i.p.beats.eq(b.free("region.beats", 3)),
+        bus.arready.eq(b.free("arready")),
+        bus.rvalid.eq(b.free("rvalid")),
+        bus.rdata.eq(b.free("rdata", len(bus.rdata))),
+        bus.rresp.eq(b.free("rresp", 2)),
+        dut.o.ready.eq(b.free("o.ready")),
+    ]
+    due, left = Signal(13 - shift), Signal(4)  # the next word to ask for, and how many
+    b.assume("a region has at least one word", dut.i.p.beats != 0)
+    b.assume("a region is given when the one before is asked for", ~dut.i.valid | (left == 0))
+    b.steady(b.assume, "region (given)", dut.i.valid, dut.i.ready, dut.i.payload)
+    b.steady(b.assume, "R (given)", bus.rvalid, bus.rready, bus.rdata[:2], bus.rresp)
+    accepted, asked = dut.i.valid & dut.i.ready, bus.arvalid & bus.arready
+    comes, leaves = bus.rvalid & bus.rready, dut.o.valid & dut.o.ready
+    open_, held = Signal(4), Signal(4)  # words that were asked for and have not come; that are held
+    with b.m.If(accepted):
+        b.d.sync += [due.eq(dut.i.p.address >> shift), left.eq(dut.i.p.beats)]
+    with b.m.Elif(asked):
+        b.d.sync += [due.eq(due + bus.arlen + 1), left.eq(left - bus.arlen - 1)]
+    b.d.sync += [
+        open_.eq(open_ + Mux(asked, bus.arlen + 1, 0) - comes),
+        held.eq(held + comes - leaves),
+    ]
+    b.assume("R comes only after its AR", ~bus.rvalid | (open_ != 0))
+    b.check("no word waits on the bus", ~bus.rvalid | bus.rready)
+    b.check("what is asked for has room", open_ + held <= depth)
+    b.check("a word is offered while one is held", dut.o.valid == (held != 0))
+    b.check("words are asked for in order", ~bus.arvalid | (bus.araddr == due << shift))
+    b.check("no word beyond the region is asked for", ~asked | (bus.arlen + 1 <= left))
+    b.check("`error`: a word with an error response comes", dut.error == (comes & bus.rresp[1]))
+    b.check("`idle`: nothing is to come and none is held", ~dut.idle | (open_ + held == 0))
+    b.cover("the queue is full", held == depth)
+    b.cover("a region follows one whose words are held", accepted & (held != 0))
+    return b
+
+
 _READER, _WRITER = "hdl.memory.reader", "hdl.memory.writer"
+_PREFETCHER = "hdl.memory.prefetcher"
 _SPLIT = "all beats, in order, in the fewest bursts; ≤ 256 beats, none across 4 KiB"
 
 PROOFS = [
@@ -356,5 +403,12 @@ PROOFS = [
         "the same with strobes, which are those given",
         lambda: writer(strobes=True),
         Defect(_WRITER, "self.i_data.p.strobe if self.strobes else", ""),
+    ),
+    Proof(
+        "hdl.memory.Prefetcher",
+        "no word waits on the bus, whatever its consumer does; as many words, addresses, `idle`, `error`; "
+        "a queue of 2 words",
+        prefetcher,
+        Defect(_PREFETCHER, "room >= self.burst", "room >= self.burst - 1"),
     ),
 ]

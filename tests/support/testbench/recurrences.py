@@ -198,7 +198,7 @@ _INTERVALS: dict[str, Any] = {
     "abs": lambda x: Interval.of(x).abs(),
     "where": _where,
     "gaussian": lambda x: (-(x.abs() * x.abs())).rising(np.exp),
-    "norm": lambda x: (x.abs() * x.abs()).sum().rising(np.sqrt),
+    "norm": lambda x: (x.abs() * x.abs()).sum().rising(lambda y: np.sqrt(np.maximum(y, 0))),
 }
 
 

@@ -163,7 +163,7 @@ class GroupScaled:
 
     def quantise(self, values: ArrayLike, random: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the numbers that codes and scales stand for."""
-        from .floating import bfloat16
+        from penstock.models.numerics.floating import bfloat16
 
         x = _finite(values)
         shape = x.shape

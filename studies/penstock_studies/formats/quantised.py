@@ -7,8 +7,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .formats import parse_format
-from .mx import FAMILY
+from penstock.models.numerics.formats import parse_format
+from penstock.models.numerics.mx import FAMILY
+
 from .ocp import OCP, SMALL, GroupScaled
 
 __all__ = ["NAMES", "Quantiser", "quantiser"]

@@ -1,0 +1,1 @@
+"""Number formats that no device of Penstock has, for studies of accuracy."""
