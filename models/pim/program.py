@@ -252,7 +252,8 @@ class _Results:
     """When results go to memory: in bursts of `RESULTS_BURST` or all that are left, each when the last one's words are there."""
 
     def __init__(self, writer: Writer, address: int, results: int, words: int) -> None:
-        self._writer, self._address, self._left, self._words = writer, address, results, words
+        self._writer, self._words = writer, words
+        self._address, self._left = address, results
         self._number = 0
         self._ends: list[int] = []  # when the last word of each result was transferred
 
