@@ -34,10 +34,6 @@ class Port:
     value: int | None = None
 
     @property
-    def clocking(self) -> bool:
-        return self.name in ("aclk", "aresetn")
-
-    @property
     def bus(self) -> str:
         """The bus that it is of in a module of Python: "control", "m0" …; "" for none."""
         prefix = self.name.rpartition("_")[0]
