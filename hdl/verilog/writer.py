@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
 from .decisions import Choice, Tree, segments, tree
 from .expressions import UNARY, bare, constant, matches, operation, part, value
@@ -37,6 +38,8 @@ _CALLED = {
     "$reduce_xor": "parity", "$shl": "shifted", "$shr": "shifted", "$sshr": "shifted", "$shift": "part",
     "$divfloor": "quotient", "$modfloor": "remainder", "$dff": "register", "$adff": "register",
 }  # fmt: skip
+#: rows that one loop fills: Quartus takes 5,000 (VERILOG_CONSTANT_LOOP_LIMIT)
+_MOST_LOOPS = 4096
 #: wires that the source names: not Amaranth, as what goes out of a module without one
 _NAMED = re.compile(r"\\(?!port\$\d+\$\d+$)")
 #: see `written`
@@ -417,24 +420,21 @@ class _Writer:
             self.body.append(f"assign {place} = {self._tree(found, '    ')};")
 
     def _tree(self, found: Tree, indent: str) -> str:
-        if not isinstance(found, Choice):
-            return self._value(found)
         lines: list[str] = []
-        for patterns, inside in found.branches:
-            condition = self._condition(found.on, patterns)
-            if condition is None:
-                continue
-            text = self._leaf(inside, indent)
-            if condition == "":
-                return "".join((*lines, f"\n{indent}{text}")) if lines else text
-            lines.append(f"\n{indent}{condition} ? {text} :")
-        text = self._leaf(found.otherwise, indent)
+        while isinstance(found, Choice):  # what holds otherwise goes on below
+            following = found.otherwise
+            for patterns, inside in found.branches:
+                condition = self._condition(found.on, patterns)
+                if condition == "":
+                    following = inside
+                    break
+                if condition is not None:
+                    text = self._tree(inside, indent + "  ")
+                    text = f"({text})" if isinstance(inside, Choice) else text
+                    lines.append(f"\n{indent}{condition} ? {text} :")
+            found = following
+        text = self._value(found)
         return "".join((*lines, f"\n{indent}{text}")) if lines else text
-
-    def _leaf(self, found: Tree, indent: str) -> str:
-        if not isinstance(found, Choice):
-            return self._value(found)
-        return f"({self._tree(found, indent + '  ')})"
 
     def _stage(self, name: str, width: int, found: Choice) -> Bits:
         """Give a decision on which several branches of a later one fall back a wire of its own."""
@@ -453,14 +453,20 @@ class _Writer:
         attributes = self._source(name, memory.attributes)
         self.declared += [attributes.rstrip()] if attributes else []
         called = self.memories[name]
-        self.declared += [f"reg {shape}{called} [{memory.depth - 1}:0];", "initial begin"]
+        self.declared.append(f"reg {shape}{called} [{memory.depth - 1}:0];")
         data = "".join(chunk.value for chunk in reversed(cell.ports["DATA"]))
-        for row in range(memory.depth):
-            end = len(data) - row * memory.width
-            word = int(data[end - memory.width : end], 2)
-            digits = -(-memory.width // 4)
-            self.declared.append(f"  {called}[{row}] = {memory.width}'h{word:0{digits}x};")
-        self.declared.append("end")
+        ends = range(len(data), 0, -memory.width)
+        words = [int(data[end - memory.width : end], 2) for end in ends]
+        row, block = (self.names.give(f"{called}_{what}") for what in ("row", "start"))
+        lines: list[str] = []
+        for (word, _), run in groupby(enumerate(words), lambda i: (i[1], i[0] // _MOST_LOOPS)):
+            places = [place for place, _ in run]
+            text = f"{memory.width}'h{word:0{-(-memory.width // 4)}x};"
+            head = f"  for ({row} = {places[0]}; {row} <= {places[-1]}; {row} = {row} + 1)"
+            rows = [f"  {called}[{place}] = {text}" for place in places]
+            lines += rows if len(rows) < 4 else [f"{head} {called}[{row}] = {text}"]
+        counted = [f"  integer {row};"] if any(line.startswith("  for ") for line in lines) else []
+        self.declared += [f"initial begin : {block}", *counted, *lines, "end"]
 
     @staticmethod
     def _memory_name(cell: Cell) -> str:

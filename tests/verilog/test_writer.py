@@ -131,8 +131,10 @@ class Drawn:
     def memory(self, m: Module) -> None:
         """Add a memory that is written and read in the ways there are."""
         rng = self.rng
-        width, depth = rng.choice((4, 8)), rng.choice((1, 4, 6))
+        width, depth = rng.choice((4, 8)), rng.choice((1, 4, 9))
         init = [rng.randrange(1 << width) for _ in range(depth)]
+        if same := rng.randrange(depth):
+            init[:same] = init[:1] * same
         m.submodules.words = words = Memory(shape=width, depth=depth, init=init)
         write = words.write_port(granularity=rng.choice((None, 2)))
         reads = [
@@ -443,6 +445,26 @@ def test_a_register_that_keeps_its_value_after_all() -> None:
     assert "if (b) held <= held;" in top.text and top.text.count("held <= held;") == 1
 
 
+def test_first_words_that_repeat_are_a_loop() -> None:
+    """Of at most as many rows as every tool unrolls."""
+    m, at, data = Module(), Signal(13, name="at"), Signal(8, name="data")
+    m.submodules.words = words = Memory(shape=8, depth=5000, init=[1, 2, 2, *[7] * 4600])
+    m.d.comb += [(read := words.read_port(domain="comb")).addr.eq(at), data.eq(read.data)]
+    *_, text = "".join(
+        module.text for module in written(rtlil.convert(m, ports=[at, data]))
+    ).partition("  initial ")
+    assert text.partition("\n  end\n")[0].splitlines() == [
+        "begin : words_start",
+        "    integer words_row;",
+        "    words[0] = 8'h01;",
+        "    words[1] = 8'h02;",
+        "    words[2] = 8'h02;",
+        "    for (words_row = 3; words_row <= 4095; words_row = words_row + 1) words[words_row] = 8'h07;",
+        "    for (words_row = 4096; words_row <= 4602; words_row = words_row + 1) words[words_row] = 8'h07;",
+        "    for (words_row = 4603; words_row <= 4999; words_row = words_row + 1) words[words_row] = 8'h00;",
+    ]
+
+
 def test_plain_names() -> None:
     given = ("x.max", "_a__", "wire", "3a", "..")
     assert [*map(plain, given)] == ["x_max", "a", "wire_", "n3a", "unnamed"]
@@ -499,3 +521,11 @@ def test_what_amaranth_names_has_no_name() -> None:
     [found] = [module for module in modules if module.called.endswith("inner")]
     nameless = set(re.findall(r"\bport_\d+_\d+\b", found.text))
     assert nameless and found.unnamed == len(nameless) < found.signals
+
+
+def test_a_loop_that_there_is_not_has_no_variable() -> None:
+    m, at, data = Module(), Signal(2, name="at"), Signal(8, name="data")
+    m.submodules.words = words = Memory(shape=8, depth=3, init=[7, 7, 7])
+    m.d.comb += [(read := words.read_port(domain="comb")).addr.eq(at), data.eq(read.data)]
+    text = "".join(module.text for module in written(rtlil.convert(m, ports=[at, data])))
+    assert text.count("] = 8'h07;") == 3 and "integer" not in text

@@ -25,7 +25,8 @@ _MEMORY = re.compile(
 _CELL = re.compile(r"^  cell (\S+) \S+\n(.*?)^  end", re.MULTILINE | re.DOTALL)
 _ITEM = re.compile(r"^    (?:parameter|connect)(?: signed)? \\(\S+) (.*)$", re.MULTILINE)
 _EMPTY = re.compile(
-    r"^  reg (?:\[(\d+):0\] )?\S+ +\[(\d+):0\];\n  initial begin\n(?:    .+ = \d+'h0+;\n)+  end\n",
+    r"^  reg (?:\[(\d+):0\] )?(\S+) +\[(\d+):0\];\n"
+    r"  initial begin.*\n(?:    integer .+\n)?(?:    .+ = \d+'h0+;\n)+  end\n",
     re.MULTILINE,
 )
 
@@ -36,10 +37,12 @@ def filled(verilog: str, memories: Iterable[tuple[int, Storage]]) -> str:
     shapes = {m.shape for _, m in memories if m.clocked and m.granules and m.readers == 1}
 
     def draw(found: re.Match[str]) -> str:
-        width = int(found[1] or 0) + 1
-        if (int(found[2]) + 1, width) not in shapes:
+        width, depth = int(found[1] or 0) + 1, int(found[3]) + 1
+        if (depth, width) not in shapes:
             return found[0]
-        return re.sub(r"'h0+;", lambda _: f"'h{rng.getrandbits(width):x};", found[0])
+        words = (f"{width}'h{rng.getrandbits(width):x}" for _ in range(depth))
+        rows = (f"    {found[2]}[{row}] = {word};" for row, word in enumerate(words))
+        return "\n".join([found[0].partition("\n")[0], "  initial begin", *rows, "  end", ""])
 
     return _EMPTY.sub(draw, verilog)
 
