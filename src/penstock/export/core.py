@@ -34,6 +34,11 @@ class Port:
     value: int | None = None
 
     @property
+    def clocking(self) -> bool:
+        """Whether it is clock or reset, as templates ask."""
+        return self.name in ("aclk", "aresetn")
+
+    @property
     def bus(self) -> str:
         """The bus that it is of in a module of Python: "control", "m0" …; "" for none."""
         prefix = self.name.rpartition("_")[0]
