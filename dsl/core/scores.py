@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from .diagnostics import Diagnostic, Span
 from .graph import Graph, Node, Region, Variable
 from .kernel import AnyKernel, Parameter
-from .operations import apply
+from .operations import ELEMENTWISE, apply
 
 __all__ = ["ScoreKernel", "evaluate", "graph_from_json", "graph_to_json", "linear"]
 
@@ -75,6 +75,8 @@ def evaluate(graph: Graph, inputs: Mapping[str, Any]) -> np.ndarray:
                 else:
                     number = variable.init if node.op == "model" else variable.value
                     value = np.asarray(number, np.float64)
+            if value.shape not in (node.shape, (rows, *node.shape)):
+                raise ValueError(f"{node.op} gives the shape {value.shape}, not {node.shape}")
             values.append(value)
     return np.asarray(values[graph.returns[0]], np.float64)
 
@@ -108,6 +110,8 @@ def linear(name: str, weights: Any, bias: float) -> ScoreKernel:
 
 #: elements of a value of a score, where its models have not half as many
 _MOST = 1 << 16
+#: so many values of that many elements are in one score at the most
+_VALUES = 64
 
 
 def graph_to_json(graph: Graph) -> dict[str, Any]:
@@ -146,11 +150,28 @@ def graph_from_json(data: Mapping[str, Any]) -> Graph:
         variables[name] = Variable(name, kind, tuple(dims), tuple(shape), place, node, value, init)
     learned = (math.prod(v.shape) for v in variables.values() if v.kind == "model")
     most = max(_MOST, 2 * sum(learned))
-    for shape in [node.shape for node in nodes] + [v.shape for v in variables.values()]:
+    shapes = [v.shape for v in variables.values()]
+    for index, node in enumerate(nodes):
+        if not all(0 <= operand < index for operand in node.inputs):
+            raise ValueError(f"{node.op!r:.60} takes a value that comes later")
+        shapes += [node.shape, _computed(node, [nodes[operand].shape for operand in node.inputs])]
+    for shape in shapes:
         if min(shape, default=1) < 1 or math.prod(shape) > most:
             raise ValueError(f"a value of its score has the shape {shape!r:.60}")
+    if sum(math.prod(node.shape) for node in nodes) > _VALUES * most:
+        raise ValueError("the values of its score take too much memory")
     root = (int(data["root"]),)
     return Graph(data["name"], nodes, variables, root, None, 1, 0, score=data["score"])
+
+
+def _computed(node: Node, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the shape that an operation gives, where it may be larger than its operands' shapes."""
+    if node.op in ELEMENTWISE:
+        return np.broadcast_shapes(*shapes)
+    if node.op in ("outer", "matmul"):
+        left, right = shapes
+        return left + right if node.op == "outer" else (*left[:-1], *right[1:])
+    return node.shape
 
 
 def _held(attrs: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.assumed import assume
+from penstock.bounded import bounded
 from penstock.discovery import engine_named, engine_of
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.kernel import AnyKernel
@@ -24,7 +25,7 @@ from penstock.models.target import Target
 from penstock.options import taken
 from penstock.output import as_json
 from penstock.run import BACKENDS, Run
-from penstock.saved import MANIFEST, again, folder_error, read_folder
+from penstock.saved import MANIFEST, FolderError, again, folder_error, read_folder
 from penstock.targets import linked, target_named, with_bus
 
 __all__ = [
@@ -54,23 +55,32 @@ def opened(folder: str | Path, trust: bool = False) -> tuple[Design, dict[str, A
     """Return the design in a folder, and its manifest. `trust`: take its Verilog as it is. Raises FolderError."""
     manifest, files = read_folder(folder)
     place, wrong = Path(folder) / MANIFEST, ""
+    size = sum(map(len, files.values())) + len(as_json(manifest))
     try:
         # that of a board is made again where it is asked for
         verilog = None if {**manifest.get("board", {})} else files["penstock.v"].decode()
-        design = engine_named(manifest["engine"]).load(manifest, verilog if trust else None)
-        design = replace(
-            design,
-            asked=manifest.get("asked", ""),
-            folder=hashlib.sha256(as_json(manifest)).hexdigest(),
-        )
-        for word in (design.name, *map(str, design.lines().values())):
-            if not _WORDS.fullmatch(word):  # exports have it in programs
-                raise ValueError(f"{word!r:.60} is no name of a kernel, and no line of one")
-        now = design.manifest()
-        other = [key for key in now if as_json({key: manifest[key]}) != as_json({key: now[key]})]
-        other += [name for name, data in design.images().items() if files[name] != data]
-        if not (other or verilog is None or design.verilog == verilog):
-            wrong = f"is not what this version makes of {MANIFEST}: it was changed, or another version wrote it"
+        with bounded(size):
+            design = engine_named(manifest["engine"]).load(manifest, verilog if trust else None)
+            design = replace(
+                design,
+                asked=manifest.get("asked", ""),
+                folder=hashlib.sha256(as_json(manifest)).hexdigest(),
+                folder_bytes=size,
+            )
+            for word in (design.name, *map(str, design.lines().values())):
+                if not _WORDS.fullmatch(word):  # exports have it in programs
+                    raise ValueError(f"{word!r:.60} is no name of a kernel, and no line of one")
+            now = design.manifest()
+            other = [k for k in now if as_json({k: manifest[k]}) != as_json({k: now[k]})]
+            other += [name for name, data in design.images().items() if files[name] != data]
+            if not (other or verilog is None or design.verilog == verilog):
+                wrong = f"is not what this version makes of {MANIFEST}: it was changed, or another version wrote it"
+    except FolderError as problem:
+        raise folder_error(
+            place,
+            f"describes {problem.diagnostic.message}",
+            f"{again(place, manifest)}; --trust takes its Verilog as it is",
+        ) from None
     except Exception as problem:  # whatever an engine makes of what no engine has written
         what = f"describes no design that this version knows ({type(problem).__name__}: {problem})"
         raise folder_error(place, what) from problem

@@ -95,7 +95,8 @@ class Design:
         "pysim" (as rtl, in Amaranth's simulator: slow, no tools), "netlist" (both, of what synthesis makes of it: `family=` "ecp5", "ice40" or
         "gowin", the target's by default) or "board" (both, on a device: `device=` one from `penstock.open`, or its address, without it the whole device in
         simulation); `memory`: timing of the ports, the design's own by default; `options`: of the run (`watchdog`, `limit`, `progress`), of
-        simulations (`waves`, `stall_percent`, `seed`, `optimise`: g++'s level) and the engine's own.
+        simulations (`waves`, `stall_percent`, `seed`, `optimise`: g++'s level), `trust` as of `load` for the folder of `device="sim:DIR"`,
+        and the engine's own.
 
         Raises SourceError for a source that cannot be read or has another schema than the design, KernelError for a memory that the target's
         ports do not have, OptionError for an unknown backend or option.
@@ -105,7 +106,12 @@ class Design:
             return self.compiled.run(data, backend, memory=memory, **options)
         from penstock.devices import open_device
 
-        with open_device(place, register_map=self.registers) as device:
+        trust = (
+            {"trust": options.pop("trust")}
+            if place.startswith("sim:") and "trust" in options
+            else {}
+        )
+        with open_device(place, register_map=self.registers, **trust) as device:
             options["device"] = device
             return self.compiled.run(data, backend, memory=memory, **options)
 

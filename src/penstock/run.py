@@ -150,7 +150,8 @@ class Run(hooks.Shown):
         name = "this kernel" if self.design is None else self.design.name
         if self.design is None or self.result is None:
             raise no_score(name, "this run has no result", "backend golden or rtl computes one")
-        return self.design.scoring(self.result, self.details)
+        with self._used():
+            return self.design.scoring(self.result, self.details)
 
     @property
     def _names(self) -> Mapping[str, Any]:
@@ -175,10 +176,13 @@ class Run(hooks.Shown):
         return found
 
     def _used(self) -> AbstractContextManager[None]:
-        """Return what the score is used within: that of a saved run may be anybody's."""
+        """Return what the score is used within: that of a folder may be anybody's."""
         from penstock.saved_run import used
 
-        return nullcontext() if self.saved is None else used(f"{self.saved['kernel']!r:.60}")
+        if self.saved is not None:
+            return used(f"{self.saved['kernel']!r:.60}")
+        of_folder = self.design is not None and self.design.folder
+        return used(f"{self.design.name!r:.60}") if self.design and of_folder else nullcontext()
 
     def save(self, folder: str | Path) -> Path:
         """Write what was learned, and how it scores, into a folder, for `Run.load` and `penstock score`; return it.

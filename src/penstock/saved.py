@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, error
-from penstock.models.inputs import MEMORY, Input
+from penstock.models.inputs import Input
 from penstock.output import MANIFEST, OutputError, as_json
 
 __all__ = [
@@ -60,7 +60,7 @@ def unfit(what: str, hint: str) -> FolderError:
     return FolderError(Diagnostic("E806", what, Span.whole("folder"), hint=hint))
 
 
-_JSON = Input("JSON", AGAIN, unfit, MEMORY)
+_JSON = Input("JSON", AGAIN, unfit)
 
 
 def folder_error(place: Path, what: str, hint: str = AGAIN) -> FolderError:
@@ -129,29 +129,23 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     except (KeyError, TypeError, ValueError, AttributeError):
         raise folder_error(place, "does not say what the other files hold") from None
     for path, (size, digest) in listed.items():
-        data = files[path.name] = _content(path, size)
+        data = files[path.name] = _content(path, size, hint := again(place, manifest))
         if len(data) < size:
-            raise folder_error(path, f"was cut: it has {len(data)} of {size} bytes")
+            raise folder_error(path, f"was cut: it has {len(data)} of {size} bytes", hint)
         if _facts(data)["sha256"] != digest:
-            raise folder_error(path, _CHANGED)
+            raise folder_error(path, _CHANGED, hint)
     return manifest, files
 
 
-def _content(path: Path, most: int) -> bytes:
+def _content(path: Path, most: int, hint: str = AGAIN) -> bytes:
     """Return what a file of no more than `most` bytes holds."""
-    try:
-        if not path.is_file():
-            if path.name == MANIFEST:
-                raise folder_error(path.parent, f"holds no design: it has no {MANIFEST}", _WRITERS)
-            what = "is no file" if os.path.lexists(path) else "is missing"
-            raise folder_error(path, f"{what}: the manifest lists it")
-        size = path.stat().st_size
-        if size > most:
-            raise folder_error(path, f"was changed: it has {size} bytes, more than {most}")
-        return _JSON.data(path)
-    except OSError as problem:
-        what, hint = f"cannot be read: {problem.strerror}", "may this user read it?"
-        raise folder_error(path, what, hint) from None
+    if path.name == MANIFEST and not os.path.exists(path):
+        raise folder_error(path.parent, f"holds no design: it has no {MANIFEST}", _WRITERS)
+
+    def failed(what: str, hint: str) -> FolderError:
+        return folder_error(path, what.removeprefix(f"{path} "), hint)
+
+    return Input("what was saved", hint, failed, most).data(path)
 
 
 def _parsed(place: Path, text: bytes) -> dict[str, Any]:

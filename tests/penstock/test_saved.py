@@ -268,8 +268,8 @@ DEEP = _with(b"[" * 200_000 + b"]" * 200_000)
         (forged(_with(b"1", b"3")), "does not say what the other files hold"),
         (_listing(b"../x"), "say what"),
         (_listing(b"x", b"0.5"), "say what"),
-        (_listing(b"x"), "x is missing"),
-        (_listing(b".."), "is no file"),
+        (_listing(b"x"), "there is no file"),
+        (_listing(b".."), "is a folder, not a file"),
     ],
     ids=range(21),
 )

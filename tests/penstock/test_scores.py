@@ -422,6 +422,11 @@ def test_too_many_terms(postgres: str, tmp_path: Path) -> None:
         (("graph", "variables", 1, 2, 0), -1),
         (("columns", "x", 0), "unknown"),
         (("options", "on_null"), "maybe"),
+        (("graph", "nodes", 2, 0), "outer"),
+        (("graph", "nodes", 2, 1), [0, 99]),
+        (("graph", "nodes", 3, 2), [1]),
+        (("facts",), [1]),
+        (("facts",), {"epochs": {"a": 1}}),
     ],
 )
 def test_scores_that_no_engine_has_written(
@@ -432,7 +437,7 @@ def test_scores_that_no_engine_has_written(
     table = {"x": x, "y": x[:, 0]}
     run = ps.compile(from_text(TEXT), dims={"d": 4}, table=table).run(table, backend="golden")
     manifest, files = read_folder(run.save(tmp_path / "run"))
-    inner = manifest["scoring"]
+    inner = manifest if path[0] == "facts" else manifest["scoring"]
     for key in path[:-1]:
         inner = inner[key]
     inner[path[-1]] = value

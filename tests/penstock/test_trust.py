@@ -18,11 +18,12 @@ import pytest
 
 import penstock as ps
 from penstock import api
+from penstock.bounded import bounded
 from penstock.cli import run
 from penstock.discovery import engine_named
 from penstock.errors import RunWarning
 from penstock.models.errors import Error
-from penstock.saved import FolderError, sealed
+from penstock.saved import FolderError, sealed, unfit
 from penstock.sim import staging
 from testbench.command_line import told
 
@@ -189,6 +190,78 @@ def test_what_is_said_of_a_folder(design: api.Design, place: Path) -> None:
     assert b"$system" in ps.load("d", trust=True).verilog.encode()
     assert ps.load(design.save(place / "own")).verilog == design.verilog
     assert "--trust is for --device sim:DIR" in told(f"simulate {words} --trust", 1)
+    with pytest.raises(FolderError, match=r"penstock\.v is not what"):
+        ps.Design(design).run("random:rows=4", "board", device="sim:d?link=xdma")
+
+
+def test_a_device_of_a_folder_that_is_trusted(
+    design: api.Design, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The word reaches the folder, and is no option of other devices."""
+    words: list[Any] = []
+
+    def opened(url: str, *, register_map: Any, trust: bool = False) -> Any:
+        words.append(trust)
+        raise FolderError(unfit("opened", "").diagnostic)
+
+    monkeypatch.setattr("penstock.devices.open_device", opened)
+    for options in ({}, {"trust": True}):
+        with pytest.raises(FolderError, match="opened"):
+            ps.Design(design).run("random:rows=4", "board", device="sim:d", **options)
+    assert words == [False, True]
+
+
+def test_a_file_that_was_grown(design: api.Design, place: Path) -> None:
+    """The hint makes the folder anew."""
+    file = design.save(place / "d") / "penstock.v"
+    size = file.stat().st_size
+    file.write_bytes(file.read_bytes() + b"//\n")
+    assert told("emulate d", 1) == (
+        f"error[E806]: d/penstock.v has {size + 3:,} bytes: what was saved has at most {size:,}\n"
+        " --> d/penstock.v\n"
+        "hint: penstock compile KERNEL --target small --format fixed:8,8 --dim d=2 --out d\n"
+    )
+
+
+def test_work_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends where a folder of its size needs no more, whatever catches exceptions; work that ends is left alone."""
+    with bounded(1):
+        pass
+    monkeypatch.setattr("penstock.bounded._SECONDS", 0.0)
+    with pytest.raises(FolderError, match="a plan of 1 bytes whose hardware takes more than"):
+        with bounded(1):
+            while True:
+                try:
+                    sum(range(1000))
+                except Exception:
+                    pass
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("input_slots",), 10**9),
+        (("ports",), 20_000),
+        (("threads",), 20_000),
+        (("schedule", "release"), 10**9),
+        (("ops", 0, "start"), 10**9),
+    ],
+)
+def test_a_plan_without_an_end(
+    path: tuple[Any, ...], value: int, design: api.Design, place: Path
+) -> None:
+    def change(manifest: Manifest, files: Files) -> None:
+        inner = manifest["plan"]
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value
+        if path != ("ports",):  # of so many the map of registers has no end either
+            _consistent(manifest)
+
+    _doctored(place / "d", design, change)
+    with pytest.raises(FolderError, match="whose hardware takes more than"):
+        ps.load("d")
 
 
 def test_a_folder_of_another_version(design: api.Design, place: Path) -> None:

@@ -56,6 +56,8 @@ class Design(hooks.Shown, ABC):
     asked: str = field(default="", repr=False, compare=False, kw_only=True)
     #: of a design that was read of a folder, the digest of what that says; "" for others
     folder: str = field(default="", repr=False, compare=False, kw_only=True)
+    #: of what that folder holds, 0 for other designs
+    folder_bytes: int = field(default=0, repr=False, compare=False, kw_only=True)
     #: what compiling it has found doubtful
     warned: Sequence[Diagnostic] = field(default=(), repr=False, compare=False, kw_only=True)
     #: why golden results are all that there is of it, None where hardware can be made
@@ -345,7 +347,10 @@ class Design(hooks.Shown, ABC):
         if self.folder:
             if (text := recalled(key, self._package)) is not None:
                 return text
-            key = f"{key} {self.folder}"
+            from penstock.bounded import bounded
+
+            with bounded(self.folder_bytes):
+                return remembered(f"{key} {self.folder}", make, self._package)
         return remembered(key, make, self._package)
 
     @property
