@@ -76,11 +76,8 @@ def opened(folder: str | Path, trust: bool = False) -> tuple[Design, dict[str, A
             if not (other or verilog is None or design.verilog == verilog):
                 wrong = f"is not what this version makes of {MANIFEST}: it was changed, or another version wrote it"
     except FolderError as problem:
-        raise folder_error(
-            place,
-            f"describes {problem.diagnostic.message}",
-            f"{again(place, manifest)}; --trust takes its Verilog as it is",
-        ) from None
+        hint = f"{again(place, manifest)}; --trust takes its Verilog as it is"
+        raise folder_error(place, f"describes {problem.diagnostic.message}", hint) from None
     except Exception as problem:  # whatever an engine makes of what no engine has written
         what = f"describes no design that this version knows ({type(problem).__name__}: {problem})"
         raise folder_error(place, what) from problem

@@ -106,12 +106,8 @@ class Design:
             return self.compiled.run(data, backend, memory=memory, **options)
         from penstock.devices import open_device
 
-        trust = (
-            {"trust": options.pop("trust")}
-            if place.startswith("sim:") and "trust" in options
-            else {}
-        )
-        with open_device(place, register_map=self.registers, **trust) as device:
+        trust = place.startswith("sim:") and options.pop("trust", False)
+        with open_device(place, register_map=self.registers, trust=trust) as device:
             options["device"] = device
             return self.compiled.run(data, backend, memory=memory, **options)
 

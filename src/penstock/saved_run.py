@@ -77,11 +77,9 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray],
             if value.dtype.kind not in ("biuf" if kind == "model" else "biufSU"):
                 raise TypeError(f"{name} holds {value.dtype}")
             parts[kind][own] = value
-        if not (
-            isinstance(manifest["facts"], dict)
-            and all(isinstance(value, str | int | float) for value in manifest["facts"].values())
-        ):
-            raise TypeError("its facts are others than a run has")
+        for fact in manifest["facts"].values():
+            if not isinstance(fact, str | int | float):
+                raise TypeError("its facts are others than a run has")
         said = manifest["scoring"]
         scoring = None if said is None else Scoring.from_json(said, parts["model"])
     return manifest, parts["result"], scoring
