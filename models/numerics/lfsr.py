@@ -47,11 +47,6 @@ class Lfsr:
         self._ahead = words.T.copy()  # words that were made and not given out, behind two that were
         self._given = 2
 
-    @classmethod
-    def seeded(cls, seed: int, streams: int) -> Lfsr:
-        """Return streams with the seeds of `seed_words`."""
-        return cls(seed_words(seed, np.arange(streams)))
-
     def words(self, count: int) -> NDArray[np.uint64]:
         """Return the next `count` words of each stream, (count, streams)."""
         while len(self._ahead) - self._given < count:

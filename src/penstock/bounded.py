@@ -54,5 +54,5 @@ def bounded(size: int) -> Iterator[None]:
             watcher.join()
     except _Excess:
         ended.set()
-        what = f"a plan of {size:,} bytes whose hardware takes more than {seconds:.0f} seconds, or too much memory, is none that was saved"
+        what = f"a plan of {size:,} bytes whose hardware takes more than {seconds:.0f} seconds of the processor, or too much memory"
         raise unfit(what, AGAIN) from None
