@@ -22,8 +22,7 @@ class BurstWriter(wiring.Component):
     AWs run at most `ahead` bursts ahead of the data; WVALID comes from the cycle after its AW was first offered on, whether that was
     accepted or not. BREADY is always high.
 
-    Memory may serve nothing else between a burst's address and its last word: a command is to be given when all its words are there,
-    or come whatever is read meanwhile.
+    Memory may serve nothing else between a burst's address and its last word: these are to be there with their command.
 
     Parameters
     ----------

@@ -14,11 +14,9 @@ from penstock.saved import AGAIN, unfit
 __all__ = ["bounded"]
 
 #: seconds of the processor for any folder, and for each of its bytes (`logistic` of two features: 2 s for 368,307 bytes)
-_SECONDS, _OF_BYTE = 4.5, 15e-6
+_SECONDS, _OF_BYTE = 9.0, 30e-6
 #: memory beside what the process had before, for any folder, and for each of its bytes (the same: 60 MB)
 _MEMORY, _MEMORY_OF_BYTE = 1 << 29, 200
-#: seconds between two looks
-_LOOK = 0.02
 
 
 class _Excess(BaseException):
@@ -36,7 +34,7 @@ def bounded(size: int) -> Iterator[None]:
     most = before + (_MEMORY + _MEMORY_OF_BYTE * size) // 1024
 
     def watch() -> None:
-        while not ended.wait(_LOOK):
+        while not ended.wait(0.02):  # seconds between two looks
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             if time.clock_gettime(clock) > last or peak > most:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
