@@ -47,8 +47,6 @@ class Prefetcher(wiring.Component):
     def __init__(
         self, *, bus_bytes, address_width=40, beats_width=24, depth=Twin.DEPTH, burst=Twin.BURST
     ):
-        if not 0 < burst <= depth:
-            raise ValueError(f"burst must be 1 to {depth} words, the depth, not {burst!r}")
         self.bus_bytes = bus_bytes
         self.depth, self.burst = depth, burst
         self.address_width = address_width

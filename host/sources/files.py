@@ -193,7 +193,8 @@ def _check_form(data: Any, path: Path) -> None:
 
 
 def _json_kind(value: Any) -> str:
-    return {list: "a list", str: "a text"}.get(type(value)) or json.dumps(value)[:20]
+    kinds: dict[Any, str] = {list: "a list", str: "a text"}
+    return kinds.get(type(value)) or json.dumps(value)[:20]
 
 
 def _relation(path: Path) -> npt.NDArray[np.uint8]:

@@ -259,8 +259,7 @@ class _Results:
 
     def room(self) -> int:
         """Return the first cycle in which one more result may be read."""
-        before = self._number - RESULTS_AHEAD
-        return self._ends[before] + 1 if before >= 0 else 0
+        return self._ends[self._number - RESULTS_AHEAD] + 1 if self._number >= RESULTS_AHEAD else 0
 
     def put(self, cycle: int) -> None:
         """Put the next result into the queue, from where it is offered from `cycle` on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..mapping import Storage, memory_blocks
+from ..memory.prefetcher import Prefetcher
 from ..resources import CONTROL, DEVICE, SHELL, UNITS, Resources, device_memories
 from ..target import Target
 from .config import COLUMNS, TILE, PimConfig
@@ -25,8 +26,9 @@ _SOFTMAX = {"mx8": (4620, 1800, 4), "float16": (2900, 1480, 4)}
 
 
 def memories(config: PimConfig) -> Iterator[tuple[int, Storage]]:
-    """Yield (copies, memory): the banks; of the softmax unit the parts of scores, their sums and the words of slots."""
+    """Yield (copies, memory): the banks; words of the program; of the softmax unit the parts of scores, their sums and the words of slots."""
     yield 2 * config.pairs, Storage(256, config.rows * COLUMNS)
+    yield 1, Storage(8 * config.bus, Prefetcher.DEPTH)
     if slots := 2 * config.soft_items:
         yield 1, Storage(256, 2 * slots * config.soft_parts_wide * config.result_reads)
         yield 1, Storage(LIMIT + 1, TILE)
