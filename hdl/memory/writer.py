@@ -22,7 +22,7 @@ class BurstWriter(wiring.Component):
     AWs run at most `ahead` bursts ahead of the data; WVALID comes from the cycle after its AW was first offered on, whether that was
     accepted or not. BREADY is always high.
 
-    Memory may serve nothing else between a burst's address and its last word: these are to be there with their command.
+    Memory may serve nothing else from a burst's address to its last word: give a command when no word of it waits for a read.
 
     Parameters
     ----------

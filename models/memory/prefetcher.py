@@ -17,7 +17,7 @@ class Prefetcher:
 
     #: words of the queue: what 16 columns of an iCE40's block RAM, the shallowest, hold
     DEPTH = 256
-    #: words that are asked for at once
+    #: words that are asked for at once: seven eighths of the queue may be on their way, a word a cycle over 224 cycles
     BURST = 32
 
     def __init__(
