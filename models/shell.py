@@ -81,15 +81,15 @@ class Register:
 class Legal:
     """The values of a register with which a run may start: the multiples of `multiple` from `least` to `most`.
 
-    `most`: None for what the width holds. From an address on lie `stride` bytes, or as many for each one that the register `count`
+    `most`: None for what the width holds. From an address on lie `size` bytes, and of `each` register as many more for each one that it
     counts; they end before the last byte that the width can name. `apart`: registers of addresses whose bytes may not be among them.
     """
 
     least: int = 0
     most: int | None = None
     multiple: int = 1
-    stride: int = 0
-    count: str = ""
+    size: int = 0
+    each: tuple[tuple[str, int], ...] = ()
     apart: tuple[str, ...] = ()
 
 
@@ -114,7 +114,7 @@ class EngineRegister:
     def most(self) -> int:
         """The greatest value with which a run may start."""
         rule = self.rule
-        most = (1 << self.bits) - 1 - (0 if rule.count else rule.stride)
+        most = (1 << self.bits) - 1 - rule.size
         most = most if rule.most is None else min(most, rule.most)
         return most - most % rule.multiple
 
@@ -124,9 +124,11 @@ class EngineRegister:
         rule = self.rule
         multiple = f"multiples of {rule.multiple} to {self.most:#x}"
         text = multiple if rule.multiple > 1 else f"{rule.least} to {self.most}"
-        if rule.count:
-            text += f", with {rule.stride} bytes for each of {rule.count} below {1 << self.bits:#x}"
-        return text + (f", apart from {' and '.join(rule.apart)}" if rule.apart else "")
+        pieces = [f"{size} bytes for each of {name}" for name, size in rule.each]
+        if pieces:
+            pieces = [f"{rule.size} bytes", *pieces] if rule.size else pieces
+            text += f", with {' and '.join(pieces)} below {1 << self.bits:#x}"
+        return text + (f", apart from {', '.join(rule.apart)}" if rule.apart else "")
 
     def to_json(self) -> dict[str, Any]:
         kept = {k: v for k, v in asdict(self).items() if k != "legal" and (k != "live" or v)}
@@ -139,12 +141,12 @@ def address(
     bits: int,
     what: str,
     unit: int,
-    size: int,
-    count: str = "",
+    size: int = 0,
+    each: Iterable[tuple[str, int]] = (),
     apart: Iterable[str] = (),
 ) -> EngineRegister:
-    """Return the register of an address, a multiple of `unit` bytes, from which on `size` bytes lie, or as many for each of `count`."""
-    legal = Legal(multiple=unit, stride=size, count=count, apart=tuple(apart))
+    """Return the register of an address, a multiple of `unit` bytes, and of the bytes that lie there (`Legal`)."""
+    legal = Legal(multiple=unit, size=size, each=tuple(each), apart=tuple(apart))
     return EngineRegister(name, bits, what, legal=legal)
 
 
@@ -302,7 +304,7 @@ class RegisterMap:
                 raise ValueError(f"register {item.name!r}: multiple must be a power of two")
             if not 0 <= item.rule.least <= item.most:
                 raise ValueError(f"register {item.name!r}: no value of {item.bits} bits is legal")
-            others = {*item.rule.apart, *([item.rule.count] if item.rule.count else [])}
+            others = {*item.rule.apart, *dict(item.rule.each)}
             if missing := sorted(others - {other.name for other in self.engine}):
                 raise ValueError(f"register {item.name!r}: there is no register {missing[0]!r}")
             size = 8 if item.bits > 32 else 4
@@ -399,7 +401,7 @@ class RegisterMap:
         held = {r.name: values.get(r.name, r.reset) for r in self.engine}
         begins = {r.name: held[r.name] & (1 << r.bits) - 1 for r in self.engine}
         ends = {
-            r.name: begins[r.name] + r.rule.stride * begins.get(r.rule.count, 1)
+            r.name: begins[r.name] + r.rule.size + sum(n * begins[of] for of, n in r.rule.each)
             for r in self.engine
         }
         for register in self.engine:

@@ -164,7 +164,7 @@ class ControlRegisters(wiring.Component):
         legal, the first of those."""
         engine = self.register_map.engine
         wrong = Signal(len(engine))
-        ends = {r.name: self._end(m, r) for r in engine if r.rule.stride}
+        ends = {r.name: self._end(m, r) for r in engine if r.rule.size or r.rule.each}
         m.d.sync += self.illegal.eq(wrong.any())
         for k, register in reversed(list(enumerate(engine))):
             name, rule, value = register.name, register.rule, self.storage[register.name]
@@ -179,11 +179,11 @@ class ControlRegisters(wiring.Component):
 
     def _end(self, m, register):
         """Where an address's bytes end, two cycles late."""
-        rule, size = register.rule, Const(register.rule.stride)
-        if rule.count:
-            product = self.storage[rule.count] * rule.stride
-            size = Signal(product.shape(), name=f"size_{register.name}")
-            m.d.sync += size.eq(product)
+        rule, size = register.rule, Const(register.rule.size)
+        if rule.each:
+            whole = sum((self.storage[name] * each for name, each in rule.each), size)
+            size = Signal(whole.shape(), name=f"size_{register.name}")
+            m.d.sync += size.eq(whole)
         total = self.storage[register.name] + size
         end = Signal(total.shape(), name=f"end_{register.name}")
         m.d.sync += end.eq(total)

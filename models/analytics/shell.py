@@ -148,15 +148,17 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
         ),
     ]
     for q, name in enumerate(pages):
-        what, size = f"port {q}'s first page, aligned to the bus", plan.page_size * (plan.ring or 1)
+        what, each = f"port {q}'s first page, aligned to the bus", [(f"pages{q}", plan.page_size)]
         registers += [
-            address(name, bits, what, bus, size, "" if plan.ring else f"pages{q}"),
-            EngineRegister(f"pages{q}", page_bits(plan), f"port {q}'s pages; 0: none", legal=Legal()),
+            address(name, bits, what, bus, plan.page_size * plan.ring, () if plan.ring else each),
+            EngineRegister(
+                f"pages{q}", page_bits(plan), f"port {q}'s pages; 0: none", legal=Legal()
+            ),
         ]
     rings = [Ring(q) for q in range(plan.ports if plan.ring else 0)]
     registers += [ring.register for ring in rings]
     # rows lie beside pages and models, or in memory of their own
-    apart = ["result_address", *pages] if plan.deal.ports == 1 else []
+    apart = ["boot_address", "result_address", *pages] if plan.deal.ports == 1 else []
     sizes_of_rows = plan.row_unit.sizes if plan.row_unit else ()
     for t, (table, (size, rows)) in enumerate(zip(plan.tables, sizes_of_rows, strict=True)):
         name, what = f"row_address{t}", f"rows of {' and '.join(table.models)}, aligned to a row"

@@ -66,31 +66,30 @@ class Handshake(IntFlag):
 def register_map(config: OmapConfig, design: int = 0, state: bool = False) -> RegisterMap:
     """Return the registers of a map (`hdl.omap.engine`). `state`: of one that keeps its state."""
     frames, bus = Frames.of(config), config.host_bus_bytes
-    size, opening, welcome = frames.size, frames.opening_beats * bus, frames.welcome_beats * bus
-
+    opening, welcome = frames.opening_beats * bus, frames.welcome_beats * bus
+    each = [("count", frames.size)]
+    #: bytes that a run writes are nobody else's
+    before = ["requests", "responses", "opening", "welcome"]
     interval = "cycles from one request's arrival to the next one's"
     registers = [
-        address("requests", 40, f"the first request's frame{_TO}", bus, size, "count"),
-        address("responses", 40, f"where answers go{_TO}", bus, size, "count", ["requests"]),
-        address("opening", 40, f"a frame that opens a session{_TO}", bus, opening),
-        address("welcome", 40, f"where its answer goes{_TO}", bus, welcome),
+        address("requests", 40, f"the first request's frame{_TO}", bus, each=each),
+        address("responses", 40, f"where answers go{_TO}", bus, 0, each, before[:1]),
+        address("opening", 40, f"a frame that opens a session{_TO}", bus, opening, (), before[1:2]),
+        address("welcome", 40, f"where its answer goes{_TO}", bus, welcome, (), before[:3]),
         EngineRegister("handshake", 2 + state, _HANDSHAKE + _FILES * state, legal=Legal()),
-        address(
-            "pages",
-            40,
-            f"the first page{_TO}",
-            bus,
-            config.host_bytes,
-            apart=["requests", "responses"],
-        ),
+        address("pages", 40, f"the first page{_TO}", bus, config.host_bytes, (), before),
         EngineRegister("count", 32, "how many requests", legal=Legal()),
         EngineRegister("interval", 32, interval, legal=Legal()),
     ]
     if state:
-        what = "buckets that a snapshot goes on through"
+        what, last = "buckets that a snapshot goes on through", frames.size  # the snapshot's end
+        each = [*each, ("walk", config.bucket_slots * frames.size)]
+        before += ["pages"]
         registers += [
-            address("log", 40, f"where records go{_TO}", bus, size, "count"),
-            address("snapshot", 40, f"where a snapshot's go{_TO}", bus, size),
+            address("log", 40, f"where records go{_TO}", bus, last, each, before),
+            address(
+                "snapshot", 40, f"where a snapshot's go{_TO}", bus, last, each, [*before, "log"]
+            ),
             EngineRegister("walk", WALK_BITS, what, legal=Legal()),
         ]
     counters = [

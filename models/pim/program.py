@@ -42,9 +42,9 @@ def register_map(config: PimConfig, design: int = 0) -> RegisterMap:
     bus, what = config.bus, "the first word of the program, aligned to the bus"
     to = "where results go, aligned to the bus"
     registers = [
-        address("program", 40, what, bus, bus, "words"),
+        address("program", 40, what, bus, each=[("words", bus)]),
         EngineRegister("words", 24, "words of the program", legal=Legal(least=1)),
-        address("results", 40, to, bus, bus, "result_words", ["program"]),
+        address("results", 40, to, bus, each=[("result_words", bus)], apart=["program"]),
         EngineRegister("result_words", 24, "words of results", legal=Legal()),
     ]
     counters = [

@@ -50,7 +50,7 @@ def register_map(config: FitPlan, design: int = 0) -> RegisterMap:
     bus, what = config.bus_bytes, "the first job's descriptor, aligned to the bus"
     return RegisterMap(
         [
-            address("ring", ADDRESS_BITS, what, bus, max(DESCRIPTOR_BYTES, bus), "jobs"),
+            address("ring", ADDRESS_BITS, what, bus, each=[("jobs", max(DESCRIPTOR_BYTES, bus))]),
             EngineRegister("jobs", 32, "how many there are", legal=Legal()),
         ],
         [
@@ -80,11 +80,11 @@ def table_register_map(config: TableFitPlan, design: int = 0) -> RegisterMap:
         "rows": ("how many rows", Legal(most=ROWS_MAX)),
         "block": ("the first page's number, for errors", Legal()),
     }
-    size = config.walk.schema.page_size * (config.ring or 1)
+    page, ring = config.walk.schema.page_size, config.ring
     for name in ("come", "go"):
-        what, count = f"the first page of the rows that {name}", f"{name}_pages"
+        what, each = f"the first page of the rows that {name}", [(f"{name}_pages", page)]
         made += [
-            address(f"{name}_address", ADDRESS_BITS, what, bus, size, "" if config.ring else count),
+            address(f"{name}_address", ADDRESS_BITS, what, bus, page * ring, () if ring else each),
             *(EngineRegister(f"{name}_{n}", 32, of, legal=le) for n, (of, le) in numbers.items()),
         ]
     made += [ring.register for ring in rings]

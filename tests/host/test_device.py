@@ -54,7 +54,7 @@ def test_memory_and_registers() -> None:
 
 def test_values_that_are_not_legal() -> None:
     """They are refused before anything is written; what is not given is as the device has it."""
-    legal = Legal(multiple=8, stride=64, count="key")
+    legal = Legal(multiple=8, each=(("key", 64),))
     known = RegisterMap(
         [EngineRegister("source", 40, legal=legal), EngineRegister("key", legal=Legal(least=1))],
         [Counter("words", "")],

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
@@ -21,26 +22,36 @@ TITLES = {
     "columns": "`qr`, over columns",
     "recurrence": "`pim`",
     "map": "`omap`",
+    "ring": "`analytics`, with a ring",
+    "ports": "`analytics`, two ports",
+    "rows": "`analytics`, rows in memory",
+    "columns ring": "`qr`, over columns, with a ring",
+    "kept": "`omap`, with state",
 }
 
 
 def rows() -> Iterator[str]:
-    """Yield the table's lines: of each register its bits, what it is, least and greatest value, its multiple, its bytes, what lies apart."""
+    """Yield the table's lines: of each register its bits, what it is, least and greatest value, its multiple, its bytes, what lies apart. Of variants
+    those registers that no design of the dialect before has."""
     yield "| engine | register | bits | | least | greatest | multiple of | bytes | apart from |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    known = set[Any]()
     with TemporaryDirectory() as folder:
-        for kind in CASES:
+        for kind, dialect in CASES.items():
             for register in case(kind, Path(folder)).design.registers.engine:
                 rule = register.rule
-                size = f"{rule.stride}" if rule.stride else ""
-                size += f" for each of `{rule.count}`" if rule.count else ""
+                if (one := (dialect, register.name, register.bits, len(rule.each))) in known:
+                    continue
+                known.add(one)
+                sizes = [f"{rule.size}"] if rule.size else []
+                sizes += [f"{size} for each of `{name}`" for name, size in rule.each]
                 most = f"{register.most:#x}" if register.most > 1 << 16 else f"{register.most}"
                 apart = ", ".join(f"`{name}`" for name in rule.apart)
                 cells = (
                     TITLES[kind],
                     f"`{register.name}`",
                     *(str(n) for n in (register.bits, register.doc, rule.least, most)),
-                    *(str(rule.multiple) if rule.multiple > 1 else "", size, apart),
+                    *(str(rule.multiple) if rule.multiple > 1 else "", ", ".join(sizes), apart),
                 )
                 yield f"| {' | '.join(cells)} |"
 

@@ -102,7 +102,7 @@ def test_legal_values():
     known = RegisterMap(
         [
             address("to", 12, "", 8, 16, apart=["of"]),
-            address("of", 12, "", 8, 32, "count"),
+            address("of", 12, "", 8, 0, [("count", 32)]),
             EngineRegister("count", 4, legal=Legal(least=1)),
             EngineRegister("free", 4, reset=3),
         ]
@@ -134,6 +134,34 @@ def test_legal_values():
     assert reported == known.illegal({**good, "to": 4})
     assert reported.meaning.endswith("to may be multiples of 8 to 0xfe8, apart from of")
     assert known.to_json()["engine"][1] == {
-        "name": "of", "bits": 12, "doc": "", "reset": 0, "least": 0, "multiple": 8, "stride": 32,
-        "count": "count", "most": 0xFF8,
+        "name": "of", "bits": 12, "doc": "", "reset": 0, "least": 0, "multiple": 8,
+        "each": (("count", 32),), "most": 0xFF8,
     }  # fmt: skip
+
+
+def test_bytes_of_several_registers():
+    """Those that always lie there, and as many more for each one that registers count."""
+    known = RegisterMap(
+        [
+            address("to", 12, "", 8, 16, [("few", 8), ("many", 64)], ["of"]),
+            address("of", 12, "", 8, 32),
+            EngineRegister("few", 4, legal=Legal()),
+            EngineRegister("many", 4, legal=Legal()),
+        ]
+    )
+    for to, of, few, many, fits in (
+        (0, 16, 0, 0, True),
+        (0, 16, 1, 0, False),
+        (0, 152, 1, 2, True),
+        (0, 144, 1, 2, False),
+        (4096 - 24, 0, 0, 0, True),
+        (4096 - 16, 0, 0, 0, False),
+        (4096 - 152, 0, 1, 2, False),
+        (4096 - 160, 0, 1, 2, True),
+    ):
+        fault = known.illegal({"to": to, "of": of, "few": few, "many": many})
+        assert (fault is None) == fits, (to, of, few, many)
+    assert known.engine[0].range == (
+        "multiples of 8 to 0xfe8, with 16 bytes and 8 bytes for each of few and 64 bytes for each of "
+        "many below 0x1000, apart from of"
+    )

@@ -31,9 +31,12 @@ MAP = RegisterMap(
 RULED = RegisterMap(
     [
         EngineRegister("range", 5, legal=Legal(least=5, most=20, multiple=4)),
-        EngineRegister("near", 4, legal=Legal(stride=3, count="count", apart=("far",))),
+        EngineRegister(
+            "near", 4, legal=Legal(size=1, each=(("count", 3), ("more", 5)), apart=("far",))
+        ),
         EngineRegister("count", 1),
-        EngineRegister("far", 4, legal=Legal(stride=2)),
+        EngineRegister("far", 4, legal=Legal(size=2)),
+        EngineRegister("more", 1),
     ]
 )
 
@@ -91,16 +94,17 @@ class _Book:
 
     def judged(self):
         """Return where the first register lies of `RULED` whose value is not legal, 0 for none."""
-        ranged, near, far, count = (self.kept[name] for name in ("range", "near", "far", "count"))
-        end = near + 3 * count
+        ranged, near, far = (self.kept[name] for name in ("range", "near", "far"))
+        end = near + 1 + 3 * self.kept["count"] + 5 * self.kept["more"]
         fine = {
             "range": (ranged >= 5) & (ranged <= 20) & (ranged[:2] == 0),
             "near": (end < 16) & ((end <= far) | (far + 2 <= near)),
             "count": Const(1),
             "far": far + 2 < 16,
+            "more": Const(1),
         }
         place = Const(0, 12)
-        for name in ("far", "count", "near", "range"):
+        for name in ("more", "far", "count", "near", "range"):
             place = Mux(fine[name] & ~self.beyond[name], place, RULED[name].offset)
         return place
 

@@ -168,7 +168,7 @@ def _round(size: int) -> int:
 
 class Board:
     """A map's hardware in simulation, with the memory of a host and HBM. Pages lie at 0, requests and
-    answers of up to `most` requests behind them. `cleared`: a run without operations has cleared HBM.
+    answers of up to `most` requests behind them, then what a handshake would take. `cleared`: a run without operations has cleared HBM.
     `messages`: the timing of requests and answers, else that of `host`; `machine`: another one."""
 
     def __init__(
@@ -199,7 +199,7 @@ class Board:
             vault={"root": 0, "entropy": 0, "generation": 0},
         )
         self._most = _round(most * self.frames.size)
-        self.machine.reserve(0, config.host_bytes + 2 * self._most, space=0)
+        self.machine.reserve(0, config.host_bytes + 2 * self._most + 2 * 4096, space=0)
         for space, size in enumerate(config.channels, 1):
             self.machine.reserve(0, size, space=space)
         self.machine.trace(0)
@@ -241,6 +241,8 @@ class Board:
                 "requests": places["requests_at"],
                 "responses": places["responses_at"],
                 "pages": 0,
+                "opening": self.config.host_bytes + 2 * self._most,
+                "welcome": self.config.host_bytes + 2 * self._most + 4096,
                 "count": len(made),
                 "interval": interval,
                 "handshake": 0,

@@ -27,7 +27,7 @@ class TallyError(HardwareCode):
 def register_map(design: int) -> RegisterMap:
     """Return the registers: where words are and where their sum goes."""
     registers = [
-        address("source", 40, "the first word, aligned to the bus", BUS, BUS, "words"),
+        address("source", 40, "the first word, aligned to the bus", BUS, each=[("words", BUS)]),
         address("target", 40, "where the sum goes, aligned to the bus", BUS, BUS),
         EngineRegister("words", 24, "how many words", legal=Legal(least=1)),
     ]
