@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 
 from ...models.errors import ErrorCode
 from ...models.numerics.limbs import LIMB
+from ...models.qr.columns import ROWS_MAX
 from ...models.qr.schedule import CONVERT, settling
 from ...models.qr.shell import ADDRESS_BITS, FitError, table_register_map
 from ...models.qr.stages import TABLE
@@ -126,6 +127,7 @@ class TableFitEngine(wiring.Component):
         head = config.head
         count = head + config.columns.slots * config.columns.gram_lanes
         told, (write, _) = self.access.units, self.head
+        self.rows, self.too_many = Signal(range(2 * ROWS_MAX)), Signal()  # the first sum is 1 × 1
         have, held = Signal(), Signal(8 * config.bus_bytes, reset_less=True)
         place, number = index(units, name="place"), index(count, name="number")
         gives = Signal()
@@ -142,6 +144,11 @@ class TableFitEngine(wiring.Component):
             *fields(told, write=write.en, kind=number >= n, number=held[:_BITS]),
             told.place.eq(Mux(told.kind, number - n, number)),
         ]
+        with m.If(gives & (number == head)):
+            m.d.sync += [
+                self.rows.eq(held),
+                self.too_many.eq(held[len(self.rows) : _BITS].any()),
+            ]
         with m.If(gives):
             m.d.sync += [
                 number.eq(number + 1),
@@ -215,7 +222,12 @@ class TableFitEngine(wiring.Component):
         # the segment that has ended is the one before; with none of its pages, too
         registers, lacks = self.registers, self.now["BEGIN"] & (self.left != 0)
         block = Mux(self.segment[0], registers.come_block, registers.go_block)
+        after = self.rows + registers.come_rows
+        many, code = self.too_many | (after > ROWS_MAX), FitError.QR_ROWS.value
+        few = ~many & (after < registers.go_rows)
         what_ends = [
+            (self.loaded & many, [code, registers.come_block, 0, 1]),
+            (self.loaded & few, [code, registers.go_block, 0, 2]),
             (lacks, [FitError.QR_SHORT.value, block, 0, self.segment]),
             (access.error.valid, [access.error[name] for name in names]),
             (reader.error, [ErrorCode.BUS_READ.value, 0, 0, 0]),

@@ -19,8 +19,8 @@ ADDRESS_BITS = 48
 
 class FitError(HardwareCode):
     """What stopped a job; `block` of the report is the job's index in the run. The host packs jobs,
-    so each but QR_DOWNDATE is a defect of the host's. QR_SHORT is of a fit over columns: `block` is its
-    first page's number, `item` 1 for rows that come, 2 for rows that go."""
+    so each but QR_DOWNDATE is a defect of the host's. QR_SHORT is of a fit over columns, and QR_ROWS may be: `block` is then
+    the first page's number, `item` 1 for rows that come, 2 for rows that go."""
 
     QR_DESCRIPTOR = 80, "the job's descriptor contradicts itself", "", "E817"
     QR_COLUMNS = 81, "the job has more columns than the engine, or an empty window", "", "E817"
@@ -98,5 +98,5 @@ def table_register_map(config: TableFitPlan, design: int = 0) -> RegisterMap:
         ],
         [Monitor("tuples"), Monitor("words")],
         design,
-        errors=(PageError, ErrorEntry.of(FitError.QR_SHORT)),
+        errors=(PageError, *map(ErrorEntry.of, (FitError.QR_ROWS, FitError.QR_SHORT))),
     )

@@ -13,6 +13,7 @@ from ..ring import Arrivals
 from ..strider.costs import Costs
 from ..strider.cycles import PortModel
 from ..target import Target
+from .columns import ROWS_MAX
 from .cycles import Bound, widest
 from .schedule import ADD, CONVERT, DIV, MUL
 from .shell import FitError
@@ -33,13 +34,21 @@ def run(
     totals: int = 0,
     answer: int = 0,
     arrivals: Arrivals | None = None,
+    rows: int | None = None,
 ) -> int:
     """Return the exact cycles of a run: rows that come, then rows that go, each with what walking their pages costs (None: no pages).
 
-    Pages are free of errors. Raises RunError where they have fewer rows than a segment asks for. `totals`,
-    `answer`: addresses; `arrivals`: when pages come, those of rows that go behind the others, where the plan has a ring.
+    Pages are free of errors. Raises RunError where they have fewer rows than a segment asks for, or where the `rows` of the totals, if
+    they are known, become more than the sums hold, or fewer than none. `totals`, `answer`: addresses; `arrivals`: when pages come, those of rows that go behind the others, where the plan has a ring.
     Cycle 0 is the one in which the engine's `start` is high.
     """
+    come, go = (segment for segment, _ in segments)
+    if rows is not None:
+        after = rows + come.rows
+        if not come.rows <= after <= ROWS_MAX or after < go.rows:
+            more = come.rows <= after <= ROWS_MAX
+            block, item = (go.block, 2) if more else (come.block, 1)
+            raise RunError(HardwareError(FitError.QR_ROWS, block, item=item))
     channel = memory.channel()
     reader = Reader(channel, engine.bus_bytes)
     now, first = _loaded(engine, reader, totals), 0

@@ -309,11 +309,12 @@ def test_rows_that_the_pages_do_not_have() -> None:
     library, memory = build(engine), FixedLatency(20, 16)
     (_, skip, costs), rows = RowPages(table.costs(engine)).span(0, len(table.rows)), len(table.rows)
     whole = Segment(PAGES, costs.pages, skip, rows, 3), costs
+    one = c.add_rows(table.empty(), table.rows[:1])
     first = Segment(PAGES, 1, 0, 1, 9), RowPages(table.costs(engine)).span(0, 1)[2]
     for come, go, place in [
         ({"rows": rows + 1}, {}, (3, 1)),
         ({"skip": rows, "rows": 1}, {}, (3, 1)),
-        ({"skip": rows - 1, "rows": c.ROWS_MAX}, {}, (3, 1)),
+        ({"skip": rows - 1, "rows": c.ROWS_MAX - 1}, {}, (3, 1)),
         ({"skip": (1 << 32) - 1}, {}, (3, 1)),
         ({"pages": 0}, {}, (3, 1)),
         ({"pages": 0, "rows": 0}, {"skip": 1 << 20}, (9, 2)),
@@ -332,10 +333,51 @@ def test_rows_that_the_pages_do_not_have() -> None:
             assert (due.value.error.block, due.value.error.item) == place
         held = [segment for segment, _ in segments]
         for stalls in (0, 40):
-            found = fit_pages(engine, library, table.pages, table.empty(), held, memory=memory,
+            found = fit_pages(engine, library, table.pages, one, held, memory=memory,
                               limit=1_000_000, stall_percent=stalls)  # fmt: skip
             assert found.error == (due.value.error if place else None), (come, go)
             assert stalls or not timed or found.cycles == timed[0]
+
+
+def test_more_rows_than_the_sums_hold() -> None:
+    """Rows that come beside those of the totals, and rows that go of fewer: a code of its own, in hardware as in the model."""
+    table, engine = made(ENGINES[-1])
+    library, memory, rows = build(engine), FixedLatency(20, 16), len(table.rows)
+    page, skip, costs = RowPages(table.costs(engine)).span(0, rows)
+    most = c.ROWS_MAX
+    for before, come, go, item in [
+        (most - rows, rows, 0, None),
+        (most - rows + 1, rows, 0, 1),
+        (most + 1, 0, 0, 1),
+        (1 << 24, rows, 0, 1),
+        (1 << 62, 0, 0, 1),
+        (-1, rows, 0, 1),
+        (0, rows, rows, None),
+        (rows - 1, 0, rows, 2),
+        (0, 0, 1, 2),
+    ]:
+        sums = table.empty().sums.copy()
+        sums[0, 0] = before
+        totals = replace(table.empty(), sums=sums)
+        held = [
+            Segment(PAGES, costs.pages, skip, n, page + k) if n else Segment()
+            for k, n in enumerate((come, go))
+        ]
+        timed = [(one, costs if one.pages else None) for one in held]
+        due = None
+        try:
+            run(engine, timed, memory, answer=SIMULATED.answers[1], rows=before)
+        except RunError as problem:
+            due = problem.error
+        assert (due and (due.code.name, due.block, due.item)) == (
+            item and ("QR_ROWS", held[item - 1].block, item)
+        )
+        found = fit_pages(engine, library, table.pages, totals, held, memory=memory, limit=10**6)
+        assert found.error == due, (before, come, go)
+        if due is None:
+            after = c.remove_rows(c.add_rows(totals, table.rows[:come]), table.rows[:go])
+            expected = pack_answer(after, c.solve(after), engine)
+            assert found.answer is not None and (found.answer == expected).all()
 
 
 def test_a_bad_page_ends_the_run() -> None:

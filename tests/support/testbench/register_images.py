@@ -180,6 +180,11 @@ class Case:
         """What `docs/reference/registers.md` says of registers of addresses."""
         return _AREAS[CASES[self.kind]](self.design)
 
+    @cached_property
+    def _idle(self) -> set[str]:
+        """Return registers of addresses where nothing lies."""
+        return {name for name, area in self.areas.items() if not area.size and not area.each}
+
     def extent(self, name: str, values: Mapping[str, int]) -> tuple[int, int]:
         """Return where the bytes at an address begin, and the first one behind them."""
         bits = {register.name: register.bits for register in self.design.registers.engine}
@@ -219,7 +224,7 @@ class Case:
         if self.kind == "ring" and name == "epochs":  # no page comes for them
             return {"WATCHDOG"} if value > self.registers[name] else set()
         which = name.rstrip("0123456789") if CASES[self.kind] == "training" else name
-        if self.kind == "ports" and which == "pages":
+        if self.kind == "ports" and which == "pages" or name in self._idle:
             return set()
         return set(_CODES.get((CASES[self.kind], which), "").split())
 
@@ -323,7 +328,7 @@ _CODES = {
     ("columns", "come_pages"): "QR_SHORT",
     ("columns", "come_skip"): "QR_SHORT",
     ("columns", "come_rows"): "QR_SHORT",
-    ("columns", "go_rows"): "QR_SHORT",
+    ("columns", "go_rows"): "QR_ROWS QR_SHORT",
     ("recurrence", "program"): "BUS_READ",
     ("recurrence", "words"): "PIM_PROGRAM",
     ("recurrence", "results"): "BUS_WRITE",
@@ -365,7 +370,7 @@ def image(case: Case, random: Random, *, tame: bool = False) -> dict[str, int]:
     """Draw an image: one to three registers have other values, at their edges; one in ten has values at random. `tame`: of legal values only those of
     which the documents say what becomes."""
     known = case.design.registers
-    values = dict(case.registers)
+    values, overlaps = dict(case.registers), set[str]()
     live = [r for r in known.engine if not r.live]
     if not tame and random.random() < 0.1:
         return {r.name: random.getrandbits(known[r.name].bits) for r in known.engine}
@@ -385,12 +390,17 @@ def image(case: Case, random: Random, *, tame: bool = False) -> dict[str, int]:
             edges += [value | 1 << bits, value | 1 << room - 1]
         if not case.legal(name, {**values, name: 0}):
             edges.append(0)
-        if name in case.areas:
-            edges += _beside(case, name, values)
+        beside = _beside(case, name, values) if name in case.areas else []
+        edges += beside
         if not tame:
             edges += [0, 1, (1 << bits) - 1, register.most, register.rule.least]
         if edges:
             values[name] = random.choice(edges) % (1 << room)
+            overlaps |= {name} if values[name] in beside else set()
+    # what others were there may lie elsewhere by now
+    while tame and (free := {name for name in overlaps if case.legal(name, values)}):
+        values |= {name: case.registers[name] for name in free}
+        overlaps -= free
     return values
 
 
@@ -449,7 +459,12 @@ def _compiled(kind: str, folder: Path) -> tuple[Any, str]:
         "ports": (_RINGED, two, "random:rows=150", {"choices": ps.Choices(ports=2, threads=2)}),
         "keys": (_KEYS, "small", None, {}),
         "columns": (_COLUMNS, "kcu105", "random:rows=300,seed=2", {}),
-        "columns ring": (_COLUMNS, "kcu105", "random:rows=900,seed=2", {"ring": 2}),
+        "columns ring": (
+            _COLUMNS,
+            replace(target_named("kcu105"), link=Link()),
+            "random:rows=900,seed=2",
+            {"ring": 2},
+        ),
         "recurrence": (_RECURRENCE, "small", None, {}),
     }
     kernel, target, source, options = kernels[kind]
