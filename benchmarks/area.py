@@ -1,4 +1,5 @@
-"""Cells that Yosys makes of components: the cores of `hdl.crypto` on an ECP5, with their cycles, and a unit's datapath of each format.
+"""Cells that Yosys makes of components: the cores of `hdl.crypto` on an ECP5, with their cycles, a unit's datapath of each format,
+and what judging registers takes (docs/reference/registers.md).
 
 The datapath takes a sub-chunk of 32 bytes each iteration: both products, the sum, rounding, the output's products and
 their sum. Float16's is sixteen times that of a number, and the output's; MX8's is one, with stochastic
@@ -11,6 +12,7 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,12 @@ from penstock.hdl.crypto.sha256 import Hkdf, Hmac, Sha256
 from penstock.hdl.crypto.x25519 import X25519
 from penstock.hdl.pim.float16 import Float16Lane
 from penstock.hdl.pim.mx import MxLane
+from penstock.hdl.shell.registers import ControlRegisters
 from penstock.hdl.shell.verilog import to_verilog
 from penstock.models.crypto import ascon, gcm, handshake, x25519
 from penstock.models.crypto.sha256 import hash_cycles, hkdf_cycles, hmac_cycles
+from penstock.models.shell import Legal, RegisterMap
+from testbench.register_images import CASES, case
 from testbench.yosys import yosys
 
 _SCRIPTS = {"ecp5": "synth_ecp5 -nowidelut -top top", "generic": "synth -flatten -top top"}
@@ -137,7 +142,36 @@ def units(options: Options) -> str:
     return f"{table}\n\nWith {versions('pyosys', 'amaranth')}."
 
 
-SECTIONS = [Section("crypto-area", False, crypto), Section("pim-area", False, units)]
+def registers(options: Options) -> str:
+    """Control registers as they are, and with any value legal; beside them what the plan says of the whole design on its target."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in [*CASES][: 1 if options.quick else None]:
+            design = case(kind, Path(folder)).design
+            known = design.registers
+            free = [replace(register, legal=Legal()) for register in known.engine]
+            held = known.counters, known.monitors, known.design
+            lax = RegisterMap(
+                free, *held, cycle_bits=known.cycle_bits, errors=known.errors, vault=known.vault
+            )
+            judges, stores = (cells(ControlRegisters(each), "ecp5") for each in (known, lax))
+            lut, ff = (of(judges) - of(stores) for of in (luts, lambda found: found["TRELLIS_FF"]))
+            rules = sum(r.legal != Legal() for r in known.engine)
+            sizes = f"{len(known.engine)} | {rules} | {luts(judges):,} | {lut:,} | {ff:,}"
+            target = design.target
+            whole = design.resources_on(target)
+            rows.append(
+                f"{kind} | {sizes} | {whole.lut:,} on {target.name} | {lut / whole.lut:.1%}"
+            )
+    head = "design | registers | with rules | LUT4 | of these judge | FF that judge | LUT, estimated | share"
+    return f"{markdown(head, rows)}\n\nWith {versions('pyosys', 'amaranth')}."
+
+
+SECTIONS = [
+    Section("crypto-area", False, crypto),
+    Section("pim-area", False, units),
+    Section("register-area", False, registers),
+]
 
 if __name__ == "__main__":
     main(SECTIONS, __doc__)

@@ -9,21 +9,16 @@ An engine has rings where its page reader has them (`hdl.strider.sequencer`), an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count, takewhile
 from typing import Protocol
 
 from .shell import Counter, EngineRegister, Legal, RegisterMap
 
-__all__ = ["NEVER", "Arrivals", "Line", "Overrun", "Recorded", "Ring", "places"]
+__all__ = ["NEVER", "Arrivals", "Line", "Ring", "places"]
 
 #: the cycle of what does not come
 NEVER = 1 << 62
-
-
-class Overrun(ValueError):
-    """A page came into a slot that was still needed."""
 
 
 @dataclass(frozen=True)
@@ -67,23 +62,6 @@ class Arrivals(Protocol):
 
     def done(self, page: int, cycle: int) -> None:
         """The last word of a page was read in this cycle."""
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """Arrivals that are known: `times` by page. Raises Overrun for a page that came before its slot was free."""
-
-    times: Sequence[int]
-    slots: int
-
-    def ready(self, page: int) -> int:
-        return self.times[page] if page < len(self.times) else NEVER
-
-    def done(self, page: int, cycle: int) -> None:
-        if (after := page + self.slots) < len(self.times) and self.times[after] <= cycle:
-            raise Overrun(
-                f"page {after} came in cycle {self.times[after]}, page {page} left its slot in {cycle}"
-            )
 
 
 @dataclass

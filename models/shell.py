@@ -44,9 +44,7 @@ class Control(IntFlag):
     """Bits of `control`; they read as 0."""
 
     START = 1  #: begin a run; ignored while busy
-    RESET = (
-        2  #: stop: wait for outstanding bus transactions, reset the engine, clear done and error
-    )
+    RESET = 2  #: stop: let the bus come to rest, reset the engine, clear done and error
 
 
 class Status(IntFlag):

@@ -145,10 +145,7 @@ class TableFitEngine(wiring.Component):
             told.place.eq(Mux(told.kind, number - n, number)),
         ]
         with m.If(gives & (number == head)):
-            m.d.sync += [
-                self.rows.eq(held),
-                self.too_many.eq(held[len(self.rows) : _BITS].any()),
-            ]
+            m.d.sync += fields(self, rows=held, too_many=held[len(self.rows) : _BITS].any())
         with m.If(gives):
             m.d.sync += [
                 number.eq(number + 1),

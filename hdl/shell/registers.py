@@ -114,8 +114,7 @@ class ControlRegisters(wiring.Component):
             for name, r in engine.items()
         }
         self.beyond = {n: Signal(name=f"beyond_{n}") for n, r in engine.items() if r.bits % 32}
-        if engine:
-            m.d.comb += [self.registers[name].eq(self.storage[name]) for name in engine]
+        m.d.comb += [self.registers[name].eq(self.storage[name]) for name in engine]
         with m.If(self.ended):
             m.d.sync += self.pending.eq(1)
         with m.If(self.write):

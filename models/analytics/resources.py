@@ -15,7 +15,7 @@ from ..mapping import Storage, map_storage, memory_blocks, multiplier_blocks, ul
 from ..numerics.formats import Format
 from ..numerics.latency import Cost
 from ..numerics.latency import cost as of_codes
-from ..resources import CONTROL, DEVICE, SHELL, UNITS, Resources, device_memories
+from ..resources import APART, CONTROL, DEVICE, SHELL, UNITS, Resources, device_memories
 from ..rows.units import integer_unit
 from ..strider import resources as strider
 from ..target import Target
@@ -82,8 +82,10 @@ def parts(plan: AnalyticsPlan, target: Target) -> dict[str, Cost]:
 
 
 def _ports_of_rows(plan: AnalyticsPlan) -> Cost:
-    """Return what deals rows over several memory ports, as synthesised alone for an ECP5: `hdl.memory.Dealt` chooses every bit of a word that comes."""
-    lut, ff = 0, 0
+    """Return what judges where rows lie, and deals them over several memory ports, as synthesised alone for an ECP5: `hdl.memory.Dealt` chooses every bit
+    of a word that comes."""
+    tables, others = len(plan.tables), 2 + plan.ports if plan.deal.ports == 1 else 0
+    lut, ff = APART * (tables * others + tables * (tables - 1) // 2), 0
     if plan.channels > 1:
         lut, ff = 300 + 8 * plan.bus_bytes * plan.joined * (plan.channels - 1), 63
     if plan.joined > 1:

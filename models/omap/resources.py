@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ..crypto.x25519 import ACCUMULATOR_BITS, LIMB_BITS, LIMBS
 from ..mapping import by_constant, map_storage, memory_blocks, multiplier_blocks, ultra_shapes
-from ..resources import SCALE, Resources
+from ..resources import APART, SCALE, Resources
 from ..target import Target
 from .back import BackSchedule
 from .config import OmapConfig
 from .front_schedule import FrontSchedule
+from .shell import register_map
 from .storages import PENDING, memories
 
 __all__ = ["estimate"]
@@ -43,6 +44,7 @@ def estimate(config: OmapConfig, part: Target, state: bool = False) -> Resources
     cores = config.openers + config.sealers
     messages = config.responders * (1 + 2 * state) + config.request_openers
     lut: float = cores * (_CORE + config.rounds * _ROUND) + _PAST[0] * state + _CONTROL
+    lut += APART * sum(len(r.rule.apart) for r in register_map(config, state=state).engine)
     # pages that are not written yet, and the frames of the latest operations: two are looked up, and one put
     lut += PENDING * config.window * config.bin_bits * _COMPARE
     lut += 3 * back.items * config.frame_bits * _COMPARE

@@ -82,14 +82,11 @@ def register_map(config: OmapConfig, design: int = 0, state: bool = False) -> Re
         EngineRegister("interval", 32, interval, legal=Legal()),
     ]
     if state:
-        what, last = "buckets that a snapshot goes on through", frames.size  # the snapshot's end
-        each = [*each, ("walk", config.bucket_slots * frames.size)]
-        before += ["pages"]
+        what, end = "buckets that a snapshot goes on through", frames.size  # its last record
+        each, before = [*each, ("walk", config.bucket_slots * end)], [*before, "pages", "log"]
         registers += [
-            address("log", 40, f"where records go{_TO}", bus, last, each, before),
-            address(
-                "snapshot", 40, f"where a snapshot's go{_TO}", bus, last, each, [*before, "log"]
-            ),
+            address("log", 40, f"where records go{_TO}", bus, end, each, before[:-1]),
+            address("snapshot", 40, f"where a snapshot's go{_TO}", bus, end, each, before),
             EngineRegister("walk", WALK_BITS, what, legal=Legal()),
         ]
     counters = [

@@ -38,16 +38,16 @@ def run(
 ) -> int:
     """Return the exact cycles of a run: rows that come, then rows that go, each with what walking their pages costs (None: no pages).
 
-    Pages are free of errors. Raises RunError where they have fewer rows than a segment asks for, or where the `rows` of the totals, if
-    they are known, become more than the sums hold, or fewer than none. `totals`, `answer`: addresses; `arrivals`: when pages come, those of rows that go behind the others, where the plan has a ring.
+    Pages are free of errors. Raises RunError where they have fewer rows than a segment asks for, or where the `rows` of
+    the totals, if known, become more than the sums hold, or fewer than none. `totals`, `answer`: addresses; `arrivals`: when
+    pages come, those of rows that go behind the others, where the plan has a ring.
     Cycle 0 is the one in which the engine's `start` is high.
     """
     come, go = (segment for segment, _ in segments)
     if rows is not None:
-        after = rows + come.rows
-        if not come.rows <= after <= ROWS_MAX or after < go.rows:
-            more = come.rows <= after <= ROWS_MAX
-            block, item = (go.block, 2) if more else (come.block, 1)
+        many = rows < 0 or rows + come.rows > ROWS_MAX
+        if many or rows + come.rows < go.rows:
+            block, item = (come.block, 1) if many else (go.block, 2)
             raise RunError(HardwareError(FitError.QR_ROWS, block, item=item))
     channel = memory.channel()
     reader = Reader(channel, engine.bus_bytes)

@@ -286,17 +286,18 @@ def test_pages_behind_the_last_row() -> None:
     table, engine = made(ENGINES[-1])
     library, pages = build(engine), len(table.pages)
     assert pages > 6
+    before = c.add_rows(table.empty(), table.rows[:3])
     for come, go, latency in [(3, 2, 1), (5, 1, 40), (1, 4, 90)]:
         segments = [Segment(PAGES, pages, 0, come, 0), Segment(PAGES, pages - 1, 0, go, 0)]
         found = fit_pages(
             engine,
             library,
             table.pages,
-            table.empty(),
+            before,
             segments,
             memory=FixedLatency(latency, 2),
         )
-        after = c.remove_rows(c.add_rows(table.empty(), table.rows[:come]), table.rows[:go])
+        after = c.remove_rows(c.add_rows(before, table.rows[:come]), table.rows[:go])
         assert (
             found.answer is not None
             and (found.answer == pack_answer(after, c.solve(after), engine)).all()

@@ -18,10 +18,11 @@ from penstock.host.workloads import Changes
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.link.kinds import parse_link
 from penstock.models.memory import FixedLatency
-from penstock.models.ring import Line, Recorded
+from penstock.models.ring import Line
 from penstock.models.target import Link
 from penstock.run import hardware
 from penstock.sim.board import Datagrams, generate
+from testbench.arrivals import Recorded
 from testbench.command_line import told
 from testbench.line_time import BadLine, wire
 

@@ -22,10 +22,11 @@ from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.link.kinds import parse_link
 from penstock.models.link.timing import SIMULATED_DIVISOR
 from penstock.models.memory import FixedLatency
-from penstock.models.ring import NEVER, Line, Overrun, Recorded
+from penstock.models.ring import NEVER, Line
 from penstock.models.target import Link
 from penstock.run import hardware
 from penstock.sim.board import Board, Datagrams, build, generate
+from testbench.arrivals import Overrun, Recorded
 from testbench.command_line import reported, told
 from testbench.line_time import OnLine, OrdinaryLine, Telling, for_arrivals, wire
 from testbench.rings import filled

@@ -18,9 +18,9 @@ from penstock.host.device.session import Session
 from penstock.models.link.envelope import LONGEST
 from penstock.models.link.kinds import KINDS
 from penstock.models.memory.blockram import block_ram
-from penstock.models.ring import Recorded
 from penstock.sim.board import Datagrams
 
+from .arrivals import Recorded
 from .rings import Pushes
 
 __all__ = ["BadLine", "OnLine", "OrdinaryLine", "Telling", "for_arrivals", "wire"]

@@ -224,7 +224,7 @@ class Case:
         if self.kind == "ring" and name == "epochs":  # no page comes for them
             return {"WATCHDOG"} if value > self.registers[name] else set()
         which = name.rstrip("0123456789") if CASES[self.kind] == "training" else name
-        if self.kind == "ports" and which == "pages" or name in self._idle:
+        if (self.kind == "ports" and which == "pages") or name in self._idle:
             return set()
         return set(_CODES.get((CASES[self.kind], which), "").split())
 
