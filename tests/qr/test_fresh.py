@@ -82,8 +82,8 @@ def columns(source: Source) -> None:
     for memory in (fixed(source), *drams()):
         for _ in range(2):
             held = int(source.integers(len(table.rows)))
-            before = c.add_rows(table.empty(), table.rows[:held])
             (come, go), given = spans(source, plan, table)
+            before = c.add_rows(table.empty(), table.rows[: max(held, go[1] - go[0])])
             after = c.add_rows(before, table.rows[slice(*come)])
             after = c.remove_rows(after, table.rows[slice(*go)])
             segments = [segment for segment, _ in given]

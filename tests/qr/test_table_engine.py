@@ -152,8 +152,9 @@ def check(
 ) -> None:
     for seed in seeds:
         source = np.random.default_rng(seed)
-        before = c.add_rows(table.empty(), table.rows[: int(source.integers(0, len(table.rows)))])
+        many = int(source.integers(0, len(table.rows)))
         (come, go), segments = spans(source, engine, table)
+        before = c.add_rows(table.empty(), table.rows[: max(many, go[1] - go[0])])
         after = c.remove_rows(c.add_rows(before, table.rows[slice(*come)]), table.rows[slice(*go)])
         memory = FixedLatency(int(source.integers(1, 60)), int(source.choice([1, 2, 8, 16, 64])))
         found = fit_pages(
@@ -240,7 +241,7 @@ def check_ranges(engine: TableFitPlan, library, table: Table, seeds: range) -> N
             engine,
             library,
             table.pages,
-            table.empty(offsets),
+            replace(table.empty(offsets), sums=np.full_like(table.empty().sums, len(table.rows))),
             [segment for segment, _ in segments],
             limit=1_000_000,
             stall_percent=30,
@@ -390,7 +391,7 @@ def test_a_bad_page_ends_the_run() -> None:
         engine,
         library,
         pages,
-        table.empty(),
+        replace(table.empty(), sums=np.full_like(table.empty().sums, 1 << 20)),
         [good, Segment(PAGES, 2, 0, 1 << 20, 7)],
     )
     assert found.answer is None and found.error is not None

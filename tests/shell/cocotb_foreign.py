@@ -12,6 +12,8 @@ from penstock.sim.recorder import Read, Started, Written
 from testbench.cocotb.bench import Bench
 
 EVENTS = ("error", "soft", "hard")
+#: of a core that is powered up for each run
+ALONE = (*EVENTS, "")
 
 
 async def replay(bench, job, event="", after=0):
@@ -57,6 +59,8 @@ async def replay(bench, job, event="", after=0):
 async def runs(dut):
     with open(os.environ["PENSTOCK_JOB"], "rb") as file:
         job = pickle.load(file)
+    for name, value in job["vault"].items():
+        getattr(dut, f"vault_{name}").value = value
     bench = Bench(dut)
     for space, size in job["sizes"].items():
         bench.memories[space].map(0, bytearray(size))
@@ -64,7 +68,13 @@ async def runs(dut):
     hit = 0
     for seed in job["seeds"]:
         draw = random.Random(seed)
-        bench.stall(draw.choice([0, 20, 50]), seed)
+        bench.stall(draw.choice([0, 20, 50]), seed, job["calm"])
+        if job["alone"]:
+            event = ALONE[seed % len(ALONE)]
+            hit = await replay(bench, job, event, int(10 ** draw.uniform(0.5, job["reach"])))
+            with open(os.environ["PENSTOCK_JOB"] + ".hits", "a") as file:
+                file.write(event if hit else "-")
+            return
         event = EVENTS[seed % len(EVENTS)]
         hit += await replay(bench, job, event, int(10 ** draw.uniform(0.5, job["reach"])))
         await replay(bench, job)

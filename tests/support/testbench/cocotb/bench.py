@@ -115,10 +115,10 @@ class Bench:
         self.dut.rst.value = 0
         await ClockCycles(self.dut.clk, 2)
 
-    def channels(self) -> list[Any]:
-        """The channels of all ports that can hold back a handshake."""
+    def channels(self, calm: int = 0) -> list[Any]:
+        """The channels of all ports that can hold back a handshake, but those of `calm` ports, as bits."""
         found = []
-        for slave in self.slaves:
+        for slave in (slave for k, slave in enumerate(self.slaves) if not calm >> k & 1):
             for side in (getattr(slave, "read_if", slave), getattr(slave, "write_if", slave)):
                 found += [
                     getattr(side, name)
@@ -135,9 +135,9 @@ class Bench:
         ]
         return found
 
-    def stall(self, percent: int, seed: int = 1) -> None:
-        """Hold back every channel, the control port's included, at random."""
-        for k, channel in enumerate(self.channels()):
+    def stall(self, percent: int, seed: int = 1, calm: int = 0) -> None:
+        """Hold back every channel, the control port's included, at random; not those of `calm` ports."""
+        for k, channel in enumerate(self.channels(calm)):
             channel.set_pause_generator(_pauses(percent, seed * 100 + k))
 
     async def write(self, name: str, value: int) -> None:
