@@ -61,6 +61,7 @@ async def runs(dut):
         job = pickle.load(file)
     for name, value in job["vault"].items():
         getattr(dut, f"vault_{name}").value = value
+        dut.vault_valid.value = 1
     bench = Bench(dut)
     for space, size in job["sizes"].items():
         bench.memories[space].map(0, bytearray(size))
