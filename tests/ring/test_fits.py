@@ -22,9 +22,9 @@ from penstock.models.ring import Line
 from penstock.models.target import Link
 from penstock.run import hardware
 from penstock.sim.board import Datagrams, generate
-from testbench.arrivals import Recorded
 from testbench.command_line import told
 from testbench.line_time import BadLine, wire
+from testbench.recorded_pages import Recorded
 
 KERNEL = "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n"
 SLOTS = 4

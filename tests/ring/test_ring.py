@@ -26,9 +26,9 @@ from penstock.models.ring import NEVER, Line
 from penstock.models.target import Link
 from penstock.run import hardware
 from penstock.sim.board import Board, Datagrams, build, generate
-from testbench.arrivals import Overrun, Recorded
 from testbench.command_line import reported, told
 from testbench.line_time import OnLine, OrdinaryLine, Telling, for_arrivals, wire
+from testbench.recorded_pages import Overrun, Recorded
 from testbench.rings import filled
 from testbench.serial_time import serial_line
 

@@ -20,7 +20,7 @@ from penstock.models.link.kinds import KINDS
 from penstock.models.memory.blockram import block_ram
 from penstock.sim.board import Datagrams
 
-from .arrivals import Recorded
+from .recorded_pages import Recorded
 from .rings import Pushes
 
 __all__ = ["BadLine", "OnLine", "OrdinaryLine", "Telling", "for_arrivals", "wire"]
