@@ -37,10 +37,10 @@ DOCUMENTS = sorted(
 )
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def undisturbed() -> Iterator[None]:
     """Collect what other tests left before, not within `ast.parse`: a finalizer that prints a traceback
-    parses as well, and Python 3.11 counts the depths of the two together."""
+    parses as well, and Python 3.11 counts the depths of the two together. Once: it takes half a second."""
     gc.collect()
     gc.disable()
     yield

@@ -277,7 +277,10 @@ SKETCH = """kernel sketch(i: index[n], j: index[n], c: index[n, 3], x: input, E:
 """
 
 
-@pytest.mark.parametrize(("format", "lanes"), [("fixed:8,16", 16), ("fixed:4,4", 4)])
+@pytest.mark.parametrize(
+    ("format", "lanes"),
+    [pytest.param("fixed:8,16", 16, marks=pytest.mark.long), ("fixed:4,4", 4)],
+)
 def test_models_go_beat_by_beat(
     format: str, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

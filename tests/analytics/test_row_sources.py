@@ -196,8 +196,8 @@ def two(c: ps.Index["n"], d: ps.Index["m"], x: ps.Input, many: ps.Model["n"], mo
 @pytest.mark.parametrize("order", ["cdx", "dxc", "xdc"])
 def test_the_first_column_that_is_wrong_is_the_error_of_a_row(order: str, backend: str) -> None:
     """Values and indices alike; the message tells what that column holds, whatever else is wrong."""
-    columns = {"c": np.arange(700) % 3, "d": np.arange(700) % 4, "x": np.ones(700)}
-    columns["c"][600], columns["d"][600], columns["x"][600] = 7, -1, np.nan
+    columns = {"c": np.arange(250) % 3, "d": np.arange(250) % 4, "x": np.ones(250)}
+    columns["c"][200], columns["d"][200], columns["x"][200] = 7, -1, np.nan
     table, dims = {name: columns[name] for name in order}, {"n": 3, "m": 4}
     run = ps.compile(two, "small", table, dims=dims).run(table, backend)
     code, told = {
@@ -207,12 +207,12 @@ def test_the_first_column_that_is_wrong_is_the_error_of_a_row(order: str, backen
     }[order[0]]
     said = run.workload.failure(run.errors[0]).text
     assert run.errors[0].code.name == code and told in said
-    assert f"row 601, column {order[0]}" in " ".join(said.split())
+    assert f"row 201, column {order[0]}" in " ".join(said.split())
     columns["x"][5] = np.nan  # left out, so that seen rows and delivered ones are no longer as many
-    columns["x"][600] = 1
+    columns["x"][200] = 1
     run = ps.compile(two, "small", table, dims=dims, on_nan="skip").run(table, backend)
     first = min("cd", key=order.index)
-    assert f"{columns[first][600]} is not" in run.workload.failure(run.errors[0]).text
+    assert f"{columns[first][200]} is not" in run.workload.failure(run.errors[0]).text
 
 
 def test_a_size_that_is_not_in_the_way_is_not_told() -> None:

@@ -68,7 +68,7 @@ def _compiled(
 @pytest.mark.parametrize(
     ("part", "ports", "factors", "deal", "memory"),
     [
-        ("small", 3, 10, Deal(1, 2), "latency=5,bytes=3"),
+        pytest.param("small", 3, 10, Deal(1, 2), "latency=5,bytes=3", marks=pytest.mark.long),
         ("small", 8, 3, Deal(2, 2), "hbm2"),
         pytest.param("small", 9, 2, Deal(2, 1), "hbm2", marks=pytest.mark.long),
         pytest.param("u55c", 32, 10, Deal(4, 2), "dram", marks=pytest.mark.long),

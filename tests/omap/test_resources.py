@@ -51,7 +51,10 @@ def test_memories_of_the_hardware(capacity: int, value_bytes: int, options: Any)
     assert counted == found
 
 
-@pytest.mark.parametrize("value_bytes", [8 << k for k in range(8)])
+@pytest.mark.parametrize(
+    "value_bytes",
+    [8, 16, 128, 1024, *(pytest.param(n, marks=pytest.mark.long) for n in (32, 64, 256, 512))],
+)
 def test_maps_of_every_size_fit_or_name_one_that_does(value_bytes: int) -> None:
     """With each size of values every second capacity, by turns, and the largest one."""
     odd = value_bytes.bit_length() % 2

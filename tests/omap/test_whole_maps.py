@@ -121,7 +121,7 @@ def held(made: Declared, folder: Path) -> None:
 
 
 def test_maps_answer_as_a_dict(tmp_path):
-    searched(120, lambda random: held(declared(random), tmp_path))
+    searched(40, lambda random: held(declared(random), tmp_path))
 
 
 @pytest.mark.long
