@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from penstock.targets import target_named
 
 from .meaning import Engine, Numbers
 
-__all__ = ["FIXED", "FLOATS", "Case", "cases", "refusals"]
+__all__ = ["FIXED", "FLOATS", "Case", "case", "cases", "refusals"]
 
 FIXED = (
     "fixed:8,8",
@@ -528,3 +529,13 @@ def cases(
     """Return a strategy for cases. Parameters: `rows`: at most; `largest`: dimension; `depth`: of expressions; `scored`: with a score `s`."""
     data = st.binary(min_size=_PIECE * _PIECES, max_size=_PIECE * _PIECES)
     return data.map(lambda data: _case(data, formats, rows, largest, depth, scored))
+
+
+def case(
+    random: Random,
+    formats: tuple[str, ...],
+    writes: type[_Writer] = _Writer,
+    makes: type[Case] = Case,
+) -> Case:
+    """Return a small case that Hypothesis has no part in: the same in each of its versions."""
+    return _case(random.randbytes(_PIECE * _PIECES), formats, 16, 6, 2, False, writes, makes)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
+from random import Random
+from typing import Any, cast
 
 import numpy as np
 from hypothesis import strategies as st
@@ -14,10 +15,10 @@ from penstock.models.heap.reader import read_heap
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.heap.writer import write_heap
 
-from .drawn import _PIECE, _PIECES, Case, Shape, _case, _Writer
+from .drawn import _PIECE, _PIECES, Case, Shape, _case, _Writer, case
 from .meaning import Engine
 
-__all__ = ["RowCase", "row_cases"]
+__all__ = ["RowCase", "row_case", "row_cases"]
 
 _INDEX = re.compile(r"(\w+): index\[(\w+)(?:, (\w+))?\]")
 _SIGNS = {"+=": "add", "-=": "subtract", "max=": "max", "min=": "min", "<-": "set"}
@@ -212,3 +213,8 @@ def row_cases(
     data = st.binary(min_size=_PIECE * _PIECES, max_size=_PIECE * _PIECES)
     make = lambda data: _case(data, formats, rows, largest, depth, False, _RowWriter, RowCase)
     return data.map(make)
+
+
+def row_case(random: Random, formats: tuple[str, ...]) -> RowCase:
+    """Return a small case with rows that Hypothesis has no part in."""
+    return cast(RowCase, case(random, formats, _RowWriter, RowCase))
