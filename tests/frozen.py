@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 
-from testbench.frozen import SUBJECTS, digests  # noqa: E402
+from testbench.frozen import SUBJECTS, digests
 
 
 def one(name: str) -> dict[str, str]:

@@ -21,6 +21,8 @@ __all__ = ["SUBJECTS", "digests"]
 
 #: where a statement of Verilog was written, and the design's digest, in which the whole Verilog is
 _SOURCE = re.compile(r'\(\* src = "[^"]*" \*\)|\b[0-9a-f]{64}\b')
+#: names in Verilog; what follows a quotation mark is a number
+_NAME = re.compile(r"(?<!['\w])[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Subject:
 
 
 def digests(subject: Subject, folder: Path) -> dict[str, str]:
-    """Return digests of Verilog, manifest, report, golden results and the model's cycles. A diagnostic that refuses the design is its only digest.
+    """Return digests of Verilog with its names and without, manifest, report, golden results and the model's cycles. A diagnostic that refuses the design is its only digest.
 
     Parameters: `folder`: where files of the subject may be written.
     """
@@ -42,8 +44,10 @@ def digests(subject: Subject, folder: Path) -> dict[str, str]:
     except ps.KernelError as refused:
         return {"refused": _digest(str(refused).replace(str(folder), ""))}
     codes = golden.codes or {}
+    verilog = _SOURCE.sub("", design.verilog)
     return {
-        "verilog": _digest(_SOURCE.sub("", design.verilog)),
+        "verilog": _digest(verilog),
+        "structure": _digest(_without_names(verilog)),
         "manifest": _digest(_SOURCE.sub("", as_json(design.compiled.manifest()).decode())),
         "report": _digest(as_json(design.describe()).decode() + _plain(model)),
         "golden": _digest(
@@ -52,6 +56,12 @@ def digests(subject: Subject, folder: Path) -> dict[str, str]:
         ),
         "cycles": str(model.cycles),
     }
+
+
+def _without_names(verilog: str) -> str:
+    """Each name becomes its number in the order of first mention."""
+    numbers: dict[str, str] = {}
+    return _NAME.sub(lambda name: numbers.setdefault(name[0], f"n{len(numbers)}"), verilog)
 
 
 def _plain(run: Any) -> str:
