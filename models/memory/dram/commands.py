@@ -1,4 +1,4 @@
-"""The commands of a DRAM, and the table of what must be kept between them. Both are data.
+"""The commands of a DRAM, and the tables of what must be kept between them. Both are data.
 
 Semantics, as in JEDEC's tables: a constraint is the least number of cycles from a command to a later
 one. Where a command takes several cycles on its bus (`Command.cycles`), its cycle is the last one.
@@ -6,13 +6,22 @@ one. Where a command takes several cycles on its bus (`Command.cycles`), its cyc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .organisation import LEVELS
 from .timing import Timing
 
-__all__ = ["ALIASES", "COMMANDS", "Command", "Constraint", "commands_of", "constraints_of"]
+__all__ = [
+    "ALIASES",
+    "COMMANDS",
+    "STANDARDS",
+    "Command",
+    "Constraint",
+    "commands_of",
+    "constraints_of",
+]
 
 
 @dataclass(frozen=True)
@@ -97,17 +106,6 @@ def commands_of(timing: Timing) -> dict[str, Command]:
     return found
 
 
-def _each(
-    first: Iterable[str], then: Iterable[str], level: str, cycles: int, name: str, **more: int
-) -> list[Constraint]:
-    then = tuple(then)
-    return [
-        Constraint(a, b, level, cycles, name, more.get("window", 1), bool(more.get("other")))
-        for a in first
-        for b in then
-    ]
-
-
 def buses_of(commands: Mapping[str, Command]) -> list[Constraint]:
     """Return what follows from the command buses: each carries one command at a time."""
     return [
@@ -118,63 +116,85 @@ def buses_of(commands: Mapping[str, Command]) -> list[Constraint]:
     ]
 
 
-def constraints_of(timing: Timing) -> list[Constraint]:
-    """Return the table of a DRAM.
+#: within what two commands are kept apart, the earlier ones, the later ones, the least number of cycles between them in
+#: parameters of `Timing`, and what data sheets call it. "other rank": not within one rank, but from one to another;
+#: "4 in rank": from the fourth-latest such command on.
+_SDR = """
+other rank  RD RDA       RD RDA                 nBL + nRTRS                       tRTRS
+other rank  WR WRA       WR WRA                 nBL + nRTRS                       tRTRS
+other rank  RD RDA       WR WRA                 max(nCL + nBL + nRTRS - nCWL, 0)  tRTRS
+other rank  WR WRA       RD RDA                 max(nCWL + nBL + nRTRS - nCL, 0)  tRTRS
+rank        RD RDA       RD RDA                 max(nCCDS, nBL)                   tCCD_S
+rank        WR WRA       WR WRA                 max(nCCDS, nBL)                   tCCD_S
+rank        RD RDA       WR WRA                 nRTW                              tRTW
+rank        WR WRA       RD RDA                 nCWL + nBL + nWTRS                tWTR_S
+bank        ACT          RD RDA                 nRCDRD                            tRCD
+bank        ACT          WR WRA                 nRCDWR                            tRCD
+bank        ACT          PRE PREA               nRAS                              tRAS
+bank        ACT          ACT REFab              nRC                               tRC
+bank        PRE PREA     ACT REFab              nRP                               tRP
+bank        RD           PRE PREA               nRTP                              tRTP
+bank        WR           PRE PREA               nCWL + nBL + nWR                  tWR
+bank        RDA          ACT REFab              nRTP + nRP                        tRTP + tRP
+bank        WRA          ACT REFab              nCWL + nBL + nWR + nRP            tWR + tRP
+rank        ACT          ACT                    nRRDS                             tRRD_S
+4 in rank   ACT          ACT                    nFAW                              tFAW
+rank        REFab        ACT PRE PREA REFab     nRFC                              tRFCab
+"""
+_DDR4 = (
+    _SDR
+    + """
+group       RD RDA       RD RDA                 max(nCCDL, nBL)                   tCCD_L
+group       WR WRA       WR WRA                 max(nCCDL, nBL)                   tCCD_L
+group       WR WRA       RD RDA                 nCWL + nBL + nWTRL                tWTR_L
+group       ACT          ACT                    nRRDL                             tRRD_L
+"""
+)
+_HBM2 = (
+    _DDR4
+    + """
+bank        ACT          REFpb                  nRC                               tRC
+rank        ACT          REFpb                  nRRDS                             tRRD_S
+bank        PRE PREA     REFpb                  nRP                               tRP
+bank        RDA          REFpb                  nRTP + nRP                        tRTP + tRP
+bank        WRA          REFpb                  nCWL + nBL + nWR + nRP            tWR + tRP
+bank        REFpb        ACT PRE PREA           nRFCpb                            tRFCpb
+bank        REFpb        REFpb REFab            nRFCpb                            tRFCpb
+rank        REFpb        ACT REFpb              nRREFD                            tRREFD
+rank        REFab        REFpb                  nRFC                              tRFCab
+"""
+)
+_HBM3 = (
+    _HBM2
+    + """
+rank        PRE PREA     PRE PREA               nPPD                              tPPD
+"""
+)
+#: what each standard's commands keep; of SDR SDRAM data sheets say it, of the others JESD79-4, JESD235 and JESD238
+STANDARDS: Mapping[str, str] = {"SDR": _SDR, "DDR4": _DDR4, "HBM2": _HBM2, "HBM3": _HBM3}
 
-    The rules are those of JESD79-4 (DDR4), JESD235 (HBM2) and JESD238 (HBM3); a data sheet of SDR
-    SDRAM has a part of them. Read to write is `Timing.read_to_write`, write to read CWL + BL + tWTR,
-    write to precharge CWL + BL + tWR; a refresh wants all its banks precharged for tRP.
-    """
-    t = timing
-    reads, writes = ("RD", "RDA"), ("WR", "WRA")
-    data_gap = t.nBL + t.nRTRS
-    table = [
-        # the data bus of a pseudo-channel, between ranks
-        *_each(reads, reads, "rank", data_gap, "tRTRS", other=1),
-        *_each(writes, writes, "rank", data_gap, "tRTRS", other=1),
-        *_each(reads, writes, "rank", max(t.nCL + data_gap - t.nCWL, 0), "tRTRS", other=1),
-        *_each(writes, reads, "rank", max(t.nCWL + data_gap - t.nCL, 0), "tRTRS", other=1),
-        # a rank's data bus and column commands
-        *_each(reads, reads, "rank", max(t.nCCDS, t.nBL), "tCCD_S"),
-        *_each(writes, writes, "rank", max(t.nCCDS, t.nBL), "tCCD_S"),
-        *_each(reads, reads, "group", max(t.nCCDL, t.nBL), "tCCD_L"),
-        *_each(writes, writes, "group", max(t.nCCDL, t.nBL), "tCCD_L"),
-        *_each(reads, writes, "rank", t.read_to_write, "tRTW"),
-        *_each(writes, reads, "rank", t.write_latency + t.nWTRS, "tWTR_S"),
-        *_each(writes, reads, "group", t.write_latency + t.nWTRL, "tWTR_L"),
-        # rows of one bank
-        *_each(["ACT"], reads, "bank", t.nRCDRD, "tRCD"),
-        *_each(["ACT"], writes, "bank", t.nRCDWR, "tRCD"),
-        *_each(["ACT"], ["PRE", "PREA"], "bank", t.nRAS, "tRAS"),
-        *_each(["ACT"], ["ACT"], "bank", t.nRC, "tRC"),
-        *_each(["PRE", "PREA"], ["ACT"], "bank", t.nRP, "tRP"),
-        *_each(["RD"], ["PRE", "PREA"], "bank", t.nRTP, "tRTP"),
-        *_each(["WR"], ["PRE", "PREA"], "bank", t.write_to_precharge, "tWR"),
-        *_each(["RDA"], ["ACT"], "bank", t.nRTP + t.nRP, "tRTP + tRP"),
-        *_each(["WRA"], ["ACT"], "bank", t.write_to_precharge + t.nRP, "tWR + tRP"),
-        # rows of several
-        *_each(["ACT"], ["ACT"], "rank", t.nRRDS, "tRRD_S"),
-        *_each(["ACT"], ["ACT"], "group", t.nRRDL, "tRRD_L"),
-        *_each(["ACT"], ["ACT"], "rank", t.nFAW, "tFAW", window=4),
-        # refresh of all banks
-        *_each(["ACT"], ["REFab"], "bank", t.nRC, "tRC"),
-        *_each(["PRE", "PREA"], ["REFab"], "bank", t.nRP, "tRP"),
-        *_each(["RDA"], ["REFab"], "bank", t.nRTP + t.nRP, "tRTP + tRP"),
-        *_each(["WRA"], ["REFab"], "bank", t.write_to_precharge + t.nRP, "tWR + tRP"),
-        *_each(["REFab"], ["ACT", "PRE", "PREA", "REFab"], "rank", t.nRFC, "tRFCab"),
-    ]
-    if t.nPPD:
-        table += _each(["PRE", "PREA"], ["PRE", "PREA"], "rank", t.nPPD, "tPPD")
-    if t.nRFCpb:
-        table += [
-            *_each(["ACT"], ["REFpb"], "bank", t.nRC, "tRC"),
-            *_each(["ACT"], ["REFpb"], "rank", t.nRRDS, "tRRD_S"),
-            *_each(["PRE", "PREA"], ["REFpb"], "bank", t.nRP, "tRP"),
-            *_each(["RDA"], ["REFpb"], "bank", t.nRTP + t.nRP, "tRTP + tRP"),
-            *_each(["WRA"], ["REFpb"], "bank", t.write_to_precharge + t.nRP, "tWR + tRP"),
-            *_each(["REFpb"], ["ACT", "PRE", "REFpb"], "bank", t.nRFCpb, "tRFCpb"),
-            *_each(["REFpb"], ["REFab", "PREA"], "bank", t.nRFCpb, "tRFCpb"),
-            *_each(["REFpb"], ["ACT", "REFpb"], "rank", t.nRREFD, "tRREFD"),
-            *_each(["REFab"], ["REFpb"], "rank", t.nRFC, "tRFCab"),
+
+def constraints_of(timing: Timing) -> list[Constraint]:
+    """Return what the commands of a DRAM keep: its standard's table with the DRAM's cycles, and its command buses."""
+    commands, figures = commands_of(timing), timing.figures()
+    constraints = []
+    for row in STANDARDS[timing.standard].strip().splitlines():
+        if not row:
+            continue
+        scope, before, after, cycles, name = re.split(r" {2,}", row)
+        *where, level = scope.split()
+        constraints += [
+            Constraint(
+                a,
+                b,
+                level,
+                eval(cycles, {"max": max}, figures),
+                name,
+                4 if "4" in where else 1,
+                "other" in where,
+            )
+            for a in before.split()
+            for b in after.split()
+            if a in commands and b in commands
         ]
-    return [*table, *buses_of(commands_of(t))]
+    return [*constraints, *buses_of(commands)]

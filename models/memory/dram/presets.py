@@ -47,6 +47,7 @@ def _preset(name: str, table: Mapping[str, Any]) -> Timing:
         title=table["title"],
         clock_hz=clock,
         organisation=Organisation(**table["organisation"]),
+        standard=table["standard"],
         row_bus=table.get("row_bus", True),
         sources=sources,
         **figures,

@@ -21,88 +21,62 @@ class Timing:
     """One DRAM at one speed. All times are cycles of the command clock (CK).
 
     What is left out is that of HBM2 at 2 Gb/s a pin, but for the second cycle of its ACT.
-
-    Parameters
-    ----------
-    nBL
-        Cycles that a burst takes on the data bus, not its beats: half of them where data move on both
-        edges.
-    nCL, nCWL
-        From RD or WR to the first cycle of data.
-    nRCDRD, nRCDWR
-        ACT to RD and to WR of the bank.
-    nRP, nRAS, nRC
-        PRE to ACT, ACT to PRE, ACT to ACT of a bank.
-    nCCDS, nCCDL
-        From column command to column command of one kind, in different bank groups and in the same
-        one.
-    nRRDS, nRRDL, nFAW
-        ACT to ACT in different bank groups and in the same one; four ACTs to the next.
-    nWTRS, nWTRL
-        End of a write's data to RD, in different bank groups and in the same one.
-    nRTW
-        RD to WR. Given as None it is nCL + nBL + 2 - nCWL: two cycles for the data bus to turn.
-    nWR, nRTP
-        End of a write's data to PRE of the bank; RD to PRE of the bank.
-    nRFC, nRFCpb
-        All-bank refresh to the next command of the rank; per-bank refresh to that of the bank.
-        nRFCpb = 0: there is no per-bank refresh.
-    nRREFD
-        Per-bank refresh to ACT or another per-bank refresh of other banks.
-    nREFI
-        From one all-bank refresh to the next, on average at most.
-    nPPD
-        PRE to PRE of the rank.
-    nRTRS
-        Cycles between the data of two ranks.
-    name, title
-        As `--memory` takes it, and in words.
-    clock_hz
-        Of the command clock, a whole number or a fraction.
-    organisation
-        What there is of it. A preset has one channel.
-    beats
-        Words of the data bus in a burst.
-    act_cycles
-        Cycles that ACT takes on its command bus. A command's cycle is the last one of them, from
-        which JEDEC counts.
-    row_bus
-        ACT, PRE and REF have a bus of their own, beside that of RD and WR.
-    sources
-        Where figures come from: by parameter, "" for those that are not named.
     """
 
+    #: a burst's time on the data bus, which is half its beats where data move on both edges
     nBL: int = 2
+    #: from RD, and from WR, to the first cycle of data
     nCL: int = 14
     nCWL: int = 5
+    #: ACT to RD, and to WR, of the bank
     nRCDRD: int = 14
     nRCDWR: int = 12
+    #: PRE to ACT, ACT to PRE, ACT to ACT of a bank
     nRP: int = 14
     nRAS: int = 34
     nRC: int = 48
+    #: column command to column command of one kind, in different bank groups and in the same one
     nCCDS: int = 2
     nCCDL: int = 4
+    #: ACT to ACT in different bank groups and in the same one; four ACTs to the next
     nRRDS: int = 4
     nRRDL: int = 4
     nFAW: int = 15
+    #: end of a write's data to RD, in different bank groups and in the same one
     nWTRS: int = 6
     nWTRL: int = 8
+    #: RD to WR; None is nCL + nBL + 2 - nCWL: two cycles for the data bus to turn
     nRTW: int | None = None
+    #: end of a write's data to PRE of the bank; RD to PRE of the bank
     nWR: int = 16
     nRTP: int = 5
+    #: refresh of all banks to the next command of the rank, and of one bank to that of the bank; with 0 single banks are not refreshed
     nRFC: int = 350
     nRFCpb: int = 160
+    #: refresh of a bank to ACT or to the refresh of another bank
     nRREFD: int = 8
+    #: from one refresh of all banks to the next, on average at most
     nREFI: int = 3_900
+    #: PRE to PRE of the rank
     nPPD: int = 0
+    #: between the data of two ranks
     nRTRS: int = 2
+    #: as `--memory` takes it, and in words
     name: str = "timing"
     title: str = "a DRAM of one's own"
+    #: of the command clock
     clock_hz: Fraction = Fraction(1_000_000_000)
+    #: a preset has one channel
     organisation: Organisation = HBM2
+    #: whose table of `commands.STANDARDS` its commands keep
+    standard: str = "HBM2"
+    #: words of the data bus in a burst
     beats: int = 4
+    #: of ACT on its command bus; a command's cycle is the last one of them, from which JEDEC counts
     act_cycles: int = 1
+    #: ACT, PRE and REF have a bus of their own, beside that of RD and WR
     row_bus: bool = True
+    #: where figures come from: by parameter, "" for those that are not named
     sources: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False, compare=False)
 
     def __post_init__(self) -> None:
