@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
+sys.path[0] = str(Path(__file__).resolve().parent / "support")  # not `tests`, which has a folder `penstock`
 
 from testbench.frozen import SUBJECTS, digests
 
