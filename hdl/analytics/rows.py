@@ -26,11 +26,14 @@ def row_members(plan: AnalyticsPlan) -> dict[str, Member]:
     """Return what a core has for whoever fills its lines and reads them; see `Core`."""
     if plan.row_unit is None:
         return {}
+    # models whose rows are changed in this cycle
     found: dict[str, Member] = {"row_busy": Out(len(_in_memory(plan)))}
+    # a line's beat that is written, and one that is read
     for way in ("row", "row_read"):
         found |= {f"{way}_line": In(plan.row_unit.line_bits), f"{way}_beat": In(16)}
     for k, n in enumerate(_in_memory(plan)):
         width = plan.buffers[n].width(plan.lanes) * plan.format.width
+        # for each model (in the tables' order); what is read comes a cycle after its address
         found |= {f"row_write{k}": In(1), f"row_data{k}": In(width), f"row_read{k}": Out(width)}
     return found
 
