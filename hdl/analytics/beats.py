@@ -27,7 +27,9 @@ def beat_members(plan: AnalyticsPlan) -> dict[str, Member]:
     if not placed:
         return {}
     at, width = In(len(_beat(placed))), _width(plan)
+    # a beat that is written, of the model whose bit is set
     found = {"model_at": at, "model_data": In(width), "model_write": In(len(placed))}
+    # a beat that is read: each model's comes a cycle later, and stays while it is held
     found |= {"model_read_at": at, "model_hold": In(1)}
     return found | {f"model_read{k}": Out(width) for k in range(len(placed))}
 
@@ -56,14 +58,12 @@ def _beat(placed: Sequence[Block]) -> Signal:
 
 
 class _Walk:
-    """Goes from beat to beat of one model after the other, by `step`.
-
-    Members: `which`, `beat`; `last`: it is its model's last, `end`: and there is no further model.
-    """
+    """Goes from beat to beat of one model after the other, by `step`."""
 
     def __init__(self, m: Module, placed: Sequence[Block], step: Value, name: str):
         self.placed = placed
         self.which, self.beat = index(len(placed), name=f"{name}_model"), _beat(placed)
+        # the beat is its model's last; and there is no further model
         self.last, self.end = Signal(name=f"{name}_last"), Signal(name=f"{name}_end")
         per_model(m, self, self.last, lambda block: self.beat == block.beats - 1)
         m.d.comb += self.end.eq(self.last & (self.which == len(placed) - 1))
@@ -89,26 +89,19 @@ def _codes(piece: Value, plan: AnalyticsPlan) -> Value:
 
 
 class BeatLoader(wiring.Component):
-    """Takes the bus words of models: a beat a cycle, or a word a cycle where a beat takes several.
-
-    Members
-    -------
-    valid : In(1), word : In, ready : Out(1)
-        Bus words of models.
-    at, data : Out, write : Out(models)
-        A beat for the model whose bit is set.
-    done : Out(1)
-        The last beat is written in this cycle.
-    """
+    """Takes the bus words of models: a beat a cycle, or a word a cycle where a beat takes several."""
 
     def __init__(self, plan: AnalyticsPlan):
         self.plan, self.placed = plan, blocks(plan)
         super().__init__(
             {
+                # bus words of models
                 "valid": In(1),
                 "word": In(8 * plan.bus_bytes),
                 "ready": Out(1),
+                # `done`: the last beat is written in this cycle
                 "done": Out(1),
+                # `at`, `data`, `write`: a beat for the model whose bit is set
                 **{name.removeprefix("model_"): flow for name, flow in self.models().items()},
             }
         )
@@ -157,18 +150,6 @@ class BeatWriter(wiring.Component):
     """Writes the models, a beat a cycle, or a bus word a cycle where a beat takes several.
 
     `start` in cycle t: the first beat's address is there in t + 1, the beat goes into its word in t + 2.
-
-    Members
-    -------
-    start : In(1), address : In
-    at : Out, hold : Out(1), read0, … : In
-        To and from the core's models: a beat is there a cycle later, and stays with `hold`.
-    o_command, o : Out(stream)
-        To a BurstWriter: command and bus words.
-    idle : In(1)
-        The writer is through with everything.
-    done : Out(1)
-        All is written and answered.
     """
 
     def __init__(self, plan: AnalyticsPlan):
@@ -178,15 +159,18 @@ class BeatWriter(wiring.Component):
             {
                 "start": In(1),
                 "address": In(address_bits(plan)),
+                # to and from the core's models: a beat is there a cycle later, and stays with
+                # `hold`
                 "at": Out(len(_beat(self.placed))),
                 "hold": Out(1),
                 **{f"read{k}": In(width) for k in range(len(self.placed))},
+                # to a `BurstWriter`: command and bus words
                 "o_command": Out(
                     stream.Signature(command_shape(address_bits(plan), result_beats_bits(plan)))
                 ),
                 "o": Out(stream.Signature(8 * plan.bus_bytes)),
-                "idle": In(1),
-                "done": Out(1),
+                "idle": In(1),  # the writer is through with everything
+                "done": Out(1),  # all is written and answered
             }
         )
 

@@ -26,11 +26,14 @@ def row_members(plan: AnalyticsPlan) -> dict[str, Member]:
     """Return what a core has for whoever fills its lines and reads them; see `Core`."""
     if plan.row_unit is None:
         return {}
+    # models whose rows are changed in this cycle
     found: dict[str, Member] = {"row_busy": Out(len(_in_memory(plan)))}
+    # a line's beat that is written, and one that is read
     for way in ("row", "row_read"):
         found |= {f"{way}_line": In(plan.row_unit.line_bits), f"{way}_beat": In(16)}
     for k, n in enumerate(_in_memory(plan)):
         width = plan.buffers[n].width(plan.lanes) * plan.format.width
+        # for each model (in the tables' order); what is read comes a cycle after its address
         found |= {f"row_write{k}": In(1), f"row_data{k}": In(width), f"row_read{k}": Out(width)}
     return found
 
@@ -65,8 +68,6 @@ class RowAccess:
     """Where operations on rows find them, and what they change them by, of a plan with one thread.
 
     The integer is there a cycle after its address; so is the row's address, and the row itself a cycle later.
-
-    Members: `exported[operation, number]`: operands that lie in the thread, in the cycle after their address.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class RowAccess:
         self.loops, self.stores = loops, stores
         self.hold = hold
         ports = ThreadPorts(plan)
+        # by operation and number: operands that lie in the thread, in the cycle after their address
         self.exported = {
             (n, k): Signal(ports.operand_width(n, k), name=f"{plan.ops[n].name}_export{k}")
             for n, k in ports.exports

@@ -38,20 +38,6 @@ class PgConverter(wiring.Component):
     format
         Of the result.
 
-    Members
-    -------
-    i : In(unsigned(64))
-        The value's little-endian pattern; bits above the type's width are not looked at.
-    type : In(unsigned(bits))
-        Index into `models.numerics.convert.in_order(pgtypes)`; absent if there is only one type.
-    o : Out(unsigned(format.width))
-        Its code.
-    shift : In(signed(12)), offset : In(signed(64)), limbs : In(2)
-        The unit, of `Limbs` alone, a cycle after the value: `Limbs.quantised`.
-    over, nan : Out(1)
-        With `o`: it lies beyond the format's range; it is no (finite) number, as
-        `models.numerics.convert.unfit` says. Constant 0 where no value of these types is such.
-
     Raises
     ------
     ValueError
@@ -63,10 +49,12 @@ class PgConverter(wiring.Component):
         if not self.pgtypes:
             raise ValueError("a converter needs at least one type")
         self.latency = convert_latency(self.pgtypes, format)
+        # index into `models.numerics.convert.in_order(pgtypes)`; absent if there is only one type
         choice = (
             {"type": In(unsigned(bits_for(len(self.pgtypes) - 1)))} if len(self.pgtypes) > 1 else {}
         )
         if isinstance(format, Limbs):
+            # the unit, of `Limbs` alone, a cycle after the value: `Limbs.quantised`
             choice |= {
                 "shift": In(signed(SHIFT_BITS)),
                 "offset": In(signed(OFFSET_BITS)),
@@ -74,9 +62,13 @@ class PgConverter(wiring.Component):
             }
         super().__init__(
             {
+                # the value's little-endian pattern; bits above the type's width are not looked at
                 "i": In(unsigned(64)),
                 **choice,
                 "o": Out(unsigned(format.width)),
+                # with `o`: the value lies beyond the format's range; it is no (finite) number, as
+                # `models.numerics.convert.unfit` says. Constant 0 where no value of these types is
+                # such.
                 "over": Out(1),
                 "nan": Out(1),
             }

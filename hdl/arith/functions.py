@@ -32,13 +32,6 @@ class PipelineUnit(wiring.Component):
         What to compute; widths of all signals follow from the bounds of its wires.
     width
         Bits of operand and result.
-
-    Members
-    -------
-    a : ``In(unsigned(width))``
-        The operand.
-    o : ``Out(unsigned(width))``
-        The result.
     """
 
     def __init__(self, pipeline: Pipeline, width: int) -> None:

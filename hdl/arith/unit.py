@@ -31,14 +31,7 @@ def unit(op: str, format: Format) -> wiring.Component:
     """A pipelined unit for one operation, equal bit for bit to `format.op(op, …)`.
 
     Latency is `models.numerics.latency(op, format)` cycles; it takes an operand every cycle (II = 1) and never stalls. Before the first
-    result its output is anything.
-
-    Members
-    -------
-    a, b, c : In(unsigned(format.width))
-        Codes of the operands, as many as the operation has. `select` picks `a` where `c` is not zero, else `b`.
-    o : Out(unsigned(format.width))
-        Code of the result.
+    result its output is anything. `select` picks `a` where `c` is not zero, else `b`.
 
     Raises
     ------

@@ -13,31 +13,20 @@ def aead_members(*, key, nonce):
     ----------
     key, nonce
         Their bits.
-
-    Members
-    -------
-    start : In(1), key, nonce : In
-        Begin a message, while `idle`; `key` and `nonce` must stay until the tag is taken.
-    valid : In(1), block : In(128)
-        The next block, plaintext or ciphertext.
-    taken : Out(1), result : Out(128)
-        It is absorbed in this cycle, and `result` is its ciphertext or plaintext.
-    tag_valid : Out(1), tag : Out(128)
-    tag_taken : In(1)
-        In the cycle in which the tag is taken the message ends; the next one may start in the next
-        cycle.
-    idle : Out(1)
     """
     return {
+        # begin a message, while `idle`; `key` and `nonce` must stay until the tag is taken
         "start": In(1),
         "key": In(key),
         "nonce": In(nonce),
-        "valid": In(1),
-        "block": In(128),
-        "taken": Out(1),
-        "result": Out(128),
+        "valid": In(1),  # the next block is there
+        "block": In(128),  # plaintext or ciphertext
+        "taken": Out(1),  # the block is absorbed in this cycle
+        "result": Out(128),  # its ciphertext or plaintext
         "tag_valid": Out(1),
         "tag": Out(128),
+        # in the cycle in which the tag is taken the message ends; the next one may start in the
+        # next cycle
         "tag_taken": In(1),
         "idle": Out(1),
     }

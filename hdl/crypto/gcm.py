@@ -94,23 +94,17 @@ class Gcm(wiring.Component):
 
     One block is encrypted after another: the hash key, a pad for each block, the tag's mask. A
     product of GHASH is made beside it. No cycle depends on key, nonce or text.
-
-    Members
-    -------
-    Those of `aead_members`; the blocks are of associated data, then of the text. `result` is zero behind
-    the text's last byte.
-    opening, data_blocks, size : In
-        Whether the message is opened; blocks of associated data, all whole, and bytes of the text. They
-        stay as the key does.
     """
 
     def __init__(self):
         super().__init__(
             {
+                # the blocks are of associated data, then of the text; `result` is zero behind the
+                # text's last byte
                 **aead_members(key=256, nonce=96),
-                "opening": In(1),
-                "data_blocks": In(range(MOST_DATA + 1)),
-                "size": In(range(MOST_BYTES + 1)),
+                "opening": In(1),  # the message is opened; stays as the key does, as what follows
+                "data_blocks": In(range(MOST_DATA + 1)),  # blocks of associated data, all whole
+                "size": In(range(MOST_BYTES + 1)),  # bytes of the text
             }
         )
 

@@ -30,48 +30,32 @@ class Handshake(wiring.Component):
     ----------
     payload
         Bytes of the answer's payload.
-
-    Members
-    -------
-    start : In(1), shared, anew : In(1)
-        Begin, while `idle`; all inputs stay until `ended`. `shared`: pattern NKpsk2; `anew`: the static
-        scalar is another one than at the start before, or that one did not end.
-    hash : In(256)
-        SHA-256 of the pattern's name and the prologue (`noise.Symmetric.hash`).
-    scalar, ephemeral, secret : In(256)
-        The static scalar, one that is fresh, and the pre-shared key. No ephemeral scalar may come twice.
-    first : In(384)
-        The message: first bytes lowest.
-    payload : In
-    idle, ended : Out(1)
-        `ended` is high in the first cycle in which the answer is there.
-    refusal : Out(2)
-        A `noise.Refusal`, or 0. What follows is then zero.
-    message, receive, send, handshake : Out
-        The answer, the session's keys of both directions, and the handshake's hash, until the next
-        start.
     """
 
     def __init__(self, *, payload):
         self.payload_bytes = payload
         super().__init__(
             {
-                "start": In(1),
-                "shared": In(1),
+                "start": In(1),  # begin, while `idle`; all inputs stay until `ended`
+                "shared": In(1),  # pattern NKpsk2
+                # the static scalar is another one than at the start before, or that one did not end
                 "anew": In(1),
+                # SHA-256 of the pattern's name and the prologue (`noise.Symmetric.hash`)
                 "hash": In(_BITS),
-                "scalar": In(_BITS),
-                "ephemeral": In(_BITS),
-                "secret": In(_BITS),
-                "first": In(8 * FIRST_BYTES),
+                "scalar": In(_BITS),  # the static one
+                "ephemeral": In(_BITS),  # one that is fresh: none may come twice
+                "secret": In(_BITS),  # the pre-shared key
+                "first": In(8 * FIRST_BYTES),  # the message: first bytes lowest
                 "payload": In(8 * payload),
                 "idle": Out(1),
-                "ended": Out(1),
-                "refusal": Out(2),
+                "ended": Out(1),  # high in the first cycle in which the answer is there
+                "refusal": Out(2),  # a `noise.Refusal`, or 0; what follows is then zero
+                # the answer, until the next start, as what follows
                 "message": Out(8 * second_bytes(payload)),
+                # the session's keys of both directions
                 "receive": Out(_BITS),
                 "send": Out(_BITS),
-                "handshake": Out(_BITS),
+                "handshake": Out(_BITS),  # its hash
             }
         )
 

@@ -37,26 +37,17 @@ class Text(enum.Enum, shape=2):
 class Sha256(wiring.Component):
     """Hashes one text at a time: `models.crypto.sha256.hash_cycles` from `start` to `ended`, and one
     more for each cycle in which the next word is not there.
-
-    Members
-    -------
-    start : In(1)
-        Begins a text; what was begun is forgotten.
-    i : In(stream of `Word`)
-        The text, of less than 2^29 bytes. The first word is taken one cycle behind the start.
-    ended : Out(1)
-        High in the first cycle in which the hash is there.
-    digest : Out(256)
-        From then on until the next start. The first byte lowest.
     """
 
     def __init__(self):
         super().__init__(
             {
-                "start": In(1),
+                "start": In(1),  # begins a text; what was begun is forgotten
+                # the text, of less than 2^29 bytes; the first word is taken one cycle behind the
+                # start
                 "i": In(stream.Signature(Word)),
-                "ended": Out(1),
-                "digest": Out(256),
+                "ended": Out(1),  # high in the first cycle in which the hash is there
+                "digest": Out(256),  # from then on until the next start; the first byte lowest
             }
         )
 
@@ -147,25 +138,16 @@ class Part(enum.Enum, shape=3):
 class Hmac(wiring.Component):
     """HMAC-SHA-256 of one text at a time under a key of 32 bytes: `models.crypto.sha256.hmac_cycles`
     from `start` to `ended`, and one more for each cycle in which the next word is not there.
-
-    Members
-    -------
-    start : In(1), key : In(256), plain : In(1)
-        Begin, while nothing runs; the key stays until `ended`. `plain`: no code, but the text's hash, as
-        `Sha256` makes it.
-    i : In(stream of `Word`)
-        The text.
-    ended : Out(1), digest : Out(256)
-        As of `Sha256`.
     """
 
     def __init__(self):
         super().__init__(
             {
-                "start": In(1),
-                "key": In(256),
-                "plain": In(1),
-                "i": In(stream.Signature(Word)),
+                "start": In(1),  # begin, while nothing runs
+                "key": In(256),  # stays until `ended`
+                "plain": In(1),  # no code, but the text's hash, as `Sha256` makes it
+                "i": In(stream.Signature(Word)),  # the text
+                # as of `Sha256`
                 "ended": Out(1),
                 "digest": Out(256),
             }
@@ -224,23 +206,6 @@ class Hkdf(wiring.Component):
     ----------
     info_bytes
         Bytes of `info`, the same for all, a multiple of 4.
-
-    Members
-    -------
-    start : In(1)
-        Begin, while nothing runs; all inputs stay until `ended`.
-    salt : In(256), material : In(256), bare : In(1)
-        `bare`: there is no material.
-    info : In
-    count : In(2)
-        Blocks, 1 to 3.
-    ended : Out(1)
-        High in the first cycle in which all blocks are there.
-    blocks : Out(256), three
-        Until the next start. Those above `count` are of no meaning.
-    hash : In(1), i : In(stream of `Word`), hashed : Out(1), digest : Out(256)
-        The hash of a text, on the same core, while nothing else runs: start, text, end and result as of
-        `Sha256`.
     """
 
     def __init__(self, info_bytes=0):
@@ -249,14 +214,17 @@ class Hkdf(wiring.Component):
         self.info_words = info_bytes // 4
         super().__init__(
             {
-                "start": In(1),
+                "start": In(1),  # begin, while nothing runs; all inputs stay until `ended`
                 "salt": In(256),
                 "material": In(256),
-                "bare": In(1),
+                "bare": In(1),  # there is no material
                 "info": In(8 * info_bytes),
-                "count": In(2),
-                "ended": Out(1),
+                "count": In(2),  # blocks, 1 to 3
+                "ended": Out(1),  # high in the first cycle in which all blocks are there
+                # until the next start; those above `count` are of no meaning
                 "blocks": Out(256).array(3),
+                # the hash of a text, on the same core, while nothing else runs: start, text, end
+                # and result as of `Sha256`
                 "hash": In(1),
                 "i": In(stream.Signature(Word)),
                 "hashed": Out(1),

@@ -16,11 +16,6 @@ class SipHash(wiring.Component):
     ----------
     words
         Of 8 bytes that a message has: 1 to 4.
-
-    Members
-    -------
-    start : In(1), message : In(64 * words), key : In(128)
-    hash : Out(64)
     """
 
     def __init__(self, *, words=1):

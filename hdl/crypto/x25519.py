@@ -59,31 +59,22 @@ class Field(wiring.Component):
     as many multipliers of 18 × 18 bits as there are limbs. What leaves the top comes back times 19.
     An instruction takes `models.crypto.x25519.cycles_of` cycles, the next one may begin in the cycle
     behind `ends`.
-
-    Members
-    -------
-    start, op, to, a, b : In
-        An instruction; all stay until it ends.
-    ends : Out(1)
-        In its last cycle.
-    put : In(1), point : In(255)
-        Writes register `POINT`, while no instruction runs.
-    value : Out
-        What was written last.
     """
 
     def __init__(self):
         super().__init__(
             {
+                # an instruction; all stay until it ends
                 "start": In(1),
                 "op": In(Op),
                 "to": In(_REGISTER),
                 "a": In(_REGISTER),
                 "b": In(_REGISTER),
-                "ends": Out(1),
+                "ends": Out(1),  # in its last cycle
+                # writes register `POINT`, while no instruction runs
                 "put": In(1),
                 "point": In(LIMBS * LIMB_BITS),
-                "value": Out(_ELEMENT),
+                "value": Out(_ELEMENT),  # what was written last
             }
         )
 
@@ -159,29 +150,19 @@ class Field(wiring.Component):
 
 
 class X25519(wiring.Component):
-    """A scalar times a point (RFC 7748), in `models.crypto.x25519.CYCLES` cycles, whatever they are.
-
-    Members
-    -------
-    start : In(1), scalar : In(256), point : In(256)
-        Begin, while `idle`; first bytes lowest.
-    idle : Out(1)
-    ended : Out(1)
-        High in one cycle, `CYCLES` behind the start.
-    result : Out(256), refused : Out(1)
-        From that cycle until the next start. The result is zero, and may not be used.
-    """
+    """A scalar times a point (RFC 7748), in `models.crypto.x25519.CYCLES` cycles, whatever they are."""
 
     def __init__(self):
         super().__init__(
             {
-                "start": In(1),
+                "start": In(1),  # begin, while `idle`
+                # first bytes lowest
                 "scalar": In(256),
                 "point": In(256),
                 "idle": Out(1),
-                "ended": Out(1),
-                "result": Out(256),
-                "refused": Out(1),
+                "ended": Out(1),  # high in one cycle, `CYCLES` behind the start
+                "result": Out(256),  # from that cycle until the next start
+                "refused": Out(1),  # likewise: the result is zero, and may not be used
             }
         )
 

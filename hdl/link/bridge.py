@@ -26,17 +26,6 @@ class Bridge(wiring.Component):
         AXI4Lite signature of the control port.
     memory
         AXI4 signature of the memory port: single beats, identifier 0.
-
-    Members
-    -------
-    i : In(stream.Signature(8))
-        Requests as `Deframer` gives them.
-    dropped : In(1)
-        From `Deframer`: answered by a nack when the request under way is.
-    o : Out(stream.Signature(BYTES))
-        Bodies of responses, without CRC.
-    axil : Out(AXI4Lite)
-    bus : Out(AXI4)
     """
 
     def __init__(self, identity: Identity, *, registers: AXI4Lite, memory: AXI4):
@@ -45,9 +34,10 @@ class Bridge(wiring.Component):
         self.memory = memory
         super().__init__(
             {
-                "i": In(stream.Signature(8)),
+                "i": In(stream.Signature(8)),  # requests as a `Deframer` gives them
+                # of the `Deframer`: answered by a nack when the request under way is
                 "dropped": In(1),
-                "o": Out(stream.Signature(BYTES)),
+                "o": Out(stream.Signature(BYTES)),  # bodies of responses, without CRC
                 "axil": Out(registers),
                 "bus": Out(memory),
             }

@@ -61,18 +61,14 @@ class DatagramReceiver(wiring.Component):
         Bytes of the ring: heads and data of all that waits, and the CRC of what comes, are fewer. A power of two.
     peer
         Bytes before each datagram, of who sent it: handed on, no part of its CRC. Whole words.
-
-    Members
-    -------
-    i : In(stream.Signature(WORDS)), spoilt : In(1)
-        `spoilt` with the last word: the datagram is not sound.
-    o : Out(stream.Signature(32))
-        The peer, 20 bytes of head, then the data of a write, each from a word on. Where a request ends is in its head, which was checked.
     """
 
     def __init__(self, buffer: int = BUFFER, peer: int = 0):
         self.buffer, self.peer = buffer, peer
+        # `spoilt`, with the last word: the datagram is not sound
         requests = {"i": In(stream.Signature(WORDS)), "spoilt": In(1)}
+        # `o`: the peer, 20 bytes of head, then the data of a write, each from a word on. Where a
+        # request ends is in its head, which was checked.
         super().__init__({**requests, "o": Out(stream.Signature(8 * WORD))})
 
     def elaborate(self, platform):
@@ -135,12 +131,7 @@ class DatagramReceiver(wiring.Component):
 
 
 class DatagramSender(wiring.Component):
-    """Appends the CRC to each datagram: a byte a cycle, four more at its end. It is not of the first `peer` bytes.
-
-    Members
-    -------
-    i, o : streams of BYTES
-    """
+    """Appends the CRC to each datagram: a byte a cycle, four more at its end. It is not of the first `peer` bytes."""
 
     def __init__(self, peer: int = 0):
         self.peer = peer

@@ -20,15 +20,6 @@ class Filler(wiring.Component):
     ----------
     memory
         AXI4 signature of the memory port, of 4 bytes or more.
-
-    Members
-    -------
-    i : In(stream.Signature({address, beats})), data : In(stream.Signature(32))
-        What to write, as of `BurstWriter`, while the bridge rests; then its words, which do not wait for others.
-    idle : Out(1), status : Out(2)
-        All is written and answered; the answers, ORed.
-    bridge : In(memory)
-    bus : Out(memory)
     """
 
     def __init__(self, memory: AXI4):
@@ -36,10 +27,12 @@ class Filler(wiring.Component):
         self.beats = (LONGEST // memory.data_bytes).bit_length()
         super().__init__(
             {
+                # what to write, as of `BurstWriter`, while the bridge rests
                 "i": In(stream.Signature(command_shape(memory.address_width, self.beats))),
+                # its words, behind it; they do not wait for others
                 "data": In(stream.Signature(8 * WORD)),
-                "idle": Out(1),
-                "status": Out(2),
+                "idle": Out(1),  # all is written and answered
+                "status": Out(2),  # the answers, ORed
                 "bridge": In(memory),
                 "bus": Out(memory),
             }

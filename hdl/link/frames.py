@@ -31,19 +31,17 @@ class Deframer(wiring.Component):
 
     Requests wait in a ring until their CRC was seen; one that is dropped leaves no trace but a pulse on `dropped`. A byte takes nine cycles (the CRC
     goes bit by bit), an escape or a flag one; a request's bytes are offered from two cycles after its closing flag on, one a cycle.
-
-    Members
-    -------
-    i : In(stream.Signature(8))
-    o : Out(stream.Signature(8))
-        7 bytes of header, then the data of a write. Where a request ends is in its header, which was checked.
-    dropped : Out(1)
-        High for one cycle when a body was dropped.
     """
 
     def __init__(self):
         super().__init__(
-            {"i": In(stream.Signature(8)), "o": Out(stream.Signature(8)), "dropped": Out(1)}
+            {
+                "i": In(stream.Signature(8)),
+                # 7 bytes of header, then a write's data; the header, which was checked, says where
+                # they end
+                "o": Out(stream.Signature(8)),
+                "dropped": Out(1),  # high for one cycle when a body was dropped
+            }
         )
 
     def elaborate(self, platform):
@@ -138,13 +136,7 @@ class Deframer(wiring.Component):
 
 
 class Framer(wiring.Component):
-    """Bodies in; bytes of the wire out: a flag, the stuffed body with its CRC, a flag.
-
-    Members
-    -------
-    i : In(stream.Signature(BYTES))
-    o : Out(stream.Signature(8))
-    """
+    """Bodies in; bytes of the wire out: a flag, the stuffed body with its CRC, a flag."""
 
     def __init__(self):
         super().__init__({"i": In(stream.Signature(BYTES)), "o": Out(stream.Signature(8))})

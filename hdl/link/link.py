@@ -31,14 +31,6 @@ class Link(wiring.Component):
         Bytes before each datagram, of who sent it or whom it goes to.
     rings
         Of the engine, into which datagrams push pages; as `models.ring.places` gives them.
-
-    Members
-    -------
-    rx : In(1), tx : Out(1)
-    i : In(stream.Signature(WORDS)), spoilt : In(1), o : Out(stream.Signature(BYTES)), tick : In(1)
-        In place of `rx` and `tx` where there are datagrams; `spoilt` as of `DatagramReceiver`, `tick` as of `Responder`.
-    axil : Out(AXI4Lite)
-    bus : Out(AXI4)
     """
 
     def __init__(
@@ -51,6 +43,7 @@ class Link(wiring.Component):
         self.memory = memory
         if divisor is None:
             datagrams, answers = stream.Signature(WORDS), stream.Signature(BYTES)
+            # `spoilt` as of `DatagramReceiver`, `tick` as of `Responder`
             members = {"i": In(datagrams), "spoilt": In(1), "o": Out(answers), "tick": In(1)}
         else:
             members = {"rx": In(1, init=1), "tx": Out(1, init=1)}

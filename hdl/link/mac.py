@@ -38,20 +38,21 @@ class FrameReceiver(wiring.Component):
     ----------
     buffer
         Bytes of the ring, a power of two.
-
-    Members
-    -------
-    rxd : In(8), rx_dv : In(1), rx_er : In(1)
-        GMII, in domain `eth`.
-    o : Out(stream.Signature(WORDS))
-        Of 60 bytes or more, in domain `sync`, which is not slower than a twentieth of `eth`. The first `SHIFT` bytes of the first word
-        are nobody's, so that what UDP carries begins with a word.
     """
 
     def __init__(self, buffer: int = FRAMES):
         self.buffer = buffer
         super().__init__(
-            {"rxd": In(8), "rx_dv": In(1), "rx_er": In(1), "o": Out(stream.Signature(WORDS))}
+            {
+                # GMII, in domain `eth`
+                "rxd": In(8),
+                "rx_dv": In(1),
+                "rx_er": In(1),
+                # of 60 bytes or more, in domain `sync`, which is not slower than a twentieth of
+                # `eth`. The first `SHIFT` bytes of the first word are nobody's, so that what UDP
+                # carries begins with a word.
+                "o": Out(stream.Signature(WORDS)),
+            }
         )
 
     def elaborate(self, platform):
@@ -147,27 +148,19 @@ class FrameSender(wiring.Component):
     """A frame that was written into a buffer, to the PHY: with preamble, padding, FCS and gap.
 
     Its first byte of preamble is there six cycles behind `go`, were both domains one.
-
-    Members
-    -------
-    at : In(11), data : In(8), en : In(1)
-        A byte of the buffer is written, in domain `sync`; not while `busy`.
-    go : In(1), length : In(11)
-        The frame has so many bytes, 14 or more; `length` stays while `busy`.
-    busy : Out(1)
-    txd : Out(8), tx_en : Out(1)
-        GMII, in domain `eth`, straight from flip-flops.
     """
 
     def __init__(self):
         super().__init__(
             {
+                # a byte of the buffer is written, in domain `sync`; not while `busy`
                 "at": In(SIZE),
                 "data": In(8),
                 "en": In(1),
-                "go": In(1),
-                "length": In(SIZE),
+                "go": In(1),  # the frame has `length` bytes, 14 or more
+                "length": In(SIZE),  # stays while `busy`
                 "busy": Out(1),
+                # GMII, in domain `eth`, straight from flip-flops
                 "txd": Out(8),
                 "tx_en": Out(1),
             }

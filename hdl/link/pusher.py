@@ -48,14 +48,6 @@ class Pusher(wiring.Component):
     ----------
     places
         Of each port's ring, as `models.ring.places` gives them.
-
-    Members
-    -------
-    of : In(PUSHING)
-    asks : In(stream.Signature(8)), told : Out(stream.Signature(BYTES))
-        Of the responder.
-    o : Out(stream.Signature(8)), i : In(stream.Signature(BYTES))
-        Of the bridge.
     """
 
     def __init__(self, places):
@@ -64,8 +56,10 @@ class Pusher(wiring.Component):
         super().__init__(
             {
                 "of": In(PUSHING),
+                # of the responder
                 "asks": In(bytes_),
                 "told": Out(ends),
+                # of the bridge
                 "o": Out(bytes_),
                 "i": In(ends),
             }

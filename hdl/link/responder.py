@@ -34,21 +34,6 @@ class Responder(wiring.Component):
         Bytes before each request, which stand before its answer.
     rings
         There is a `Pusher`, which takes requests about rings.
-
-    Members
-    -------
-    i : In(stream.Signature(32))
-        Requests as `DatagramReceiver` gives them.
-    fill : Out(stream.Signature({address, beats})), filling : Out(stream.Signature(32)), fill_idle : In(1), fill_status : In(2)
-        A filler's `i`, `data`, `idle` and `status`.
-    asks : Out(stream.Signature(8)), told : In(stream.Signature(BYTES))
-        A bridge's `i` and `o`.
-    o : Out(stream.Signature(BYTES))
-        Answers, without CRC.
-    pushes : Out(PUSHING)
-        Where there are rings.
-    tick : In(1)
-        High for a cycle in each second: `SILENCE` of them without a request of its session, and the device may be taken over.
     """
 
     def __init__(self, memory: AXI4, memory_bytes: int, peer: int = 0, rings: bool = False) -> None:
@@ -57,14 +42,18 @@ class Responder(wiring.Component):
         beats = (LONGEST // memory.data_bytes).bit_length()
         super().__init__(
             {
-                "i": In(stream.Signature(8 * WORD)),
+                "i": In(stream.Signature(8 * WORD)),  # requests as a `DatagramReceiver` gives them
+                # a `Filler`'s `i`, `data`, `idle` and `status`
                 "fill": Out(stream.Signature(command_shape(memory.address_width, beats))),
                 "filling": Out(stream.Signature(8 * WORD)),
                 "fill_idle": In(1),
                 "fill_status": In(2),
+                # a `Bridge`'s `i` and `o`
                 "asks": Out(stream.Signature(8)),
                 "told": In(stream.Signature(BYTES)),
-                "o": Out(stream.Signature(BYTES)),
+                "o": Out(stream.Signature(BYTES)),  # answers, without CRC
+                # high for a cycle in each second: `SILENCE` of them without a request of its
+                # session, and the device may be taken over
                 "tick": In(1),
                 **({"pushes": Out(PUSHING)} if rings else {}),
             }

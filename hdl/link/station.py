@@ -71,24 +71,25 @@ class Reader(wiring.Component):
     """Looks at sound frames; hands on what is for the station, behind the 12 bytes of who sent it.
 
     A frame's word takes a cycle. One that is taken takes three more, behind its header, and one behind what it carries.
-
-    Members
-    -------
-    i : In(stream.Signature(WORDS))
-        Frames as `FrameReceiver` gives them.
-    o : Out(stream.Signature(WORDS))
-        `models.link.ethernet.Peer`, then what UDP carries, or an ICMP echo behind its checksum; of an ARP request the peer alone, without a port.
-    spoilt : Out(1)
-        With the last word: the checksum is wrong, or the frame too short, and it is to be dropped.
-    udp, arp : Out(1)
-        What it is, while it is offered; else an echo.
     """
 
     def __init__(self, station: Station):
         self.station = station
         words = stream.Signature(WORDS)
-        flags = {name: Out(1) for name in ("spoilt", "udp", "arp")}
-        super().__init__({"i": In(words), "o": Out(words), **flags})
+        super().__init__(
+            {
+                "i": In(words),  # frames as a `FrameReceiver` gives them
+                # `models.link.ethernet.Peer`, then what UDP carries, or an ICMP echo behind its
+                # checksum; of an ARP request the peer alone, without a port
+                "o": Out(words),
+                # with the last word: the checksum is wrong, or the frame too short, and what was
+                # offered is to be dropped
+                "spoilt": Out(1),
+                # what it is, while it is offered; else an echo
+                "udp": Out(1),
+                "arp": Out(1),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -260,22 +261,20 @@ class Composer(wiring.Component):
     """Makes the frames of answers in the buffer of a `FrameSender`: what is carried first, then the headers, for checksums stand before what they are of.
 
     It takes a peer's 12 bytes, then a byte a cycle; the header takes 42 cycles, that of an echo 38.
-
-    Members
-    -------
-    echo : In(stream.Signature(BYTES)), spoilt : In(1), arp : In(1)
-        What a `Reader` gives that is not UDP.
-    i : In(stream.Signature(BYTES))
-        Datagrams, each behind its peer.
-    at, data, en, go, length, busy
-        Of a `FrameSender`.
     """
 
     def __init__(self, station: Station):
         self.station = station
         bytes_ = stream.Signature(BYTES)
+        # of a `FrameSender`, with `busy`
         buffer = {"at": Out(SIZE), "data": Out(8), "en": Out(1), "go": Out(1), "length": Out(SIZE)}
-        asked = {"echo": In(bytes_), "spoilt": In(1), "arp": In(1), "i": In(bytes_)}
+        asked = {
+            # what a `Reader` gives that is not UDP
+            "echo": In(bytes_),
+            "spoilt": In(1),
+            "arp": In(1),
+            "i": In(bytes_),  # datagrams, each behind its peer
+        }
         super().__init__({**asked, **buffer, "busy": In(1)})
 
     def elaborate(self, platform):
@@ -372,23 +371,22 @@ class Composer(wiring.Component):
 
 
 class Ethernet(wiring.Component):
-    """What stands between a PHY and a device's datagrams; `models.link.ethernet` says what it answers, and when.
-
-    Members
-    -------
-    rxd : In(8), rx_dv : In(1), rx_er : In(1), txd : Out(8), tx_en : Out(1)
-        GMII, in domain `eth`, of 125 MHz; all else is in `sync`.
-    o : Out(stream.Signature(WORDS)), spoilt : Out(1)
-        Datagrams to the station's port, each behind its `models.link.ethernet.Peer`; `spoilt` with the last word: it is to be dropped.
-    i : In(stream.Signature(BYTES))
-        Datagrams that are sent, each behind its peer.
-    """
+    """What stands between a PHY and a device's datagrams; `models.link.ethernet` says what it answers, and when."""
 
     def __init__(self, station: Station):
         self.station = station
         datagrams, answers = stream.Signature(WORDS), stream.Signature(BYTES)
+        # GMII, in domain `eth`, of 125 MHz; all else is in `sync`
         pins = {"rxd": In(8), "rx_dv": In(1), "rx_er": In(1), "txd": Out(8), "tx_en": Out(1)}
-        super().__init__({**pins, "o": Out(datagrams), "spoilt": Out(1), "i": In(answers)})
+        super().__init__(
+            {
+                **pins,
+                # datagrams to the station's port, each behind its `models.link.ethernet.Peer`
+                "o": Out(datagrams),
+                "spoilt": Out(1),  # with the last word: the datagram is to be dropped
+                "i": In(answers),  # datagrams that are sent, each behind its peer
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()

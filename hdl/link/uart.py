@@ -19,18 +19,13 @@ class UartReceiver(wiring.Component):
     ----------
     divisor
         Cycles of a bit, ≥ 4.
-
-    Members
-    -------
-    rx : In(1)
-        The pin, high at rest.
-    o : Out(stream.Signature(8))
     """
 
     def __init__(self, divisor):
         if divisor < 4:
             raise ValueError(f"a bit takes at least 4 cycles, not {divisor!r}")
         self.divisor = divisor
+        # `rx` is high at rest
         super().__init__({"rx": In(1, init=1), "o": Out(stream.Signature(8))})
 
     def elaborate(self, platform):
@@ -73,16 +68,11 @@ class UartTransmitter(wiring.Component):
     ----------
     divisor
         Cycles of a bit.
-
-    Members
-    -------
-    i : In(stream.Signature(8))
-    tx : Out(1)
-        The pin, straight from a flip-flop.
     """
 
     def __init__(self, divisor):
         self.divisor = divisor
+        # `tx` comes straight from a flip-flop
         super().__init__({"i": In(stream.Signature(8)), "tx": Out(1, init=1)})
 
     def elaborate(self, platform):

@@ -39,12 +39,6 @@ class Arbiter(wiring.Component):
         Numbers of the managers that break this rule: at most one.
 
     Raises ValueError where widths differ, or for two copiers, which it names.
-
-    Members
-    -------
-    m0, m1, … : In(AXI4)
-    bus : Out(AXI4)
-        Reads and writes.
     """
 
     def __init__(self, ports, *, copiers=()):

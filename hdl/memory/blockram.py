@@ -32,10 +32,6 @@ class BlockRam(wiring.Component):
         AXI4 signature, reads and writes.
     size
         Bytes: a multiple of 4096, so that a burst is inside whole or not at all.
-
-    Members
-    -------
-    bus : In(port)
     """
 
     def __init__(self, port: AXI4, size: int):

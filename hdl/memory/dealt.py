@@ -24,11 +24,6 @@ class Dealt(wiring.Component):
         A power of two, ≥ 2.
     opened
         Bursts of each direction that may be begun and not ended.
-
-    Members
-    -------
-    master : In(signature)
-    bus0, bus1, … : Out(signature)
     """
 
     def __init__(self, signature, channels, opened):

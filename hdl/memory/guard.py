@@ -33,16 +33,6 @@ class Guard(wiring.Component):
         The port's.
     writes
         Write bursts that may be open between AW's offer and the last W beat, as many as a BurstWriter's unless told otherwise.
-
-    Members
-    -------
-    master : In(signature)
-    bus : Out(signature)
-    stop : In(1)
-    idle : Out(1)
-        No transaction is open and none is offered.
-    active : Out(1)
-        Some channel transfers in this cycle. A burst's 257th word, which none has, does not count, nor what comes where nothing is open.
     """
 
     def __init__(self, signature, *, writes=Writer.AHEAD):
@@ -55,7 +45,9 @@ class Guard(wiring.Component):
                 "master": In(signature),
                 "bus": Out(signature),
                 "stop": In(1),
-                "idle": Out(1),
+                "idle": Out(1),  # no transaction is open and none is offered
+                # some channel transfers in this cycle. A burst's 257th word, which none has, does
+                # not count, nor what comes where nothing is open.
                 "active": Out(1),
             }
         )

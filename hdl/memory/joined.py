@@ -21,11 +21,6 @@ class Joined(wiring.Component):
         Of the wide port, which reads and writes.
     ports
         A power of two, ≥ 2.
-
-    Members
-    -------
-    master : In(signature)
-    bus0, bus1, … : Out(signature)
     """
 
     def __init__(self, signature, ports):

@@ -30,18 +30,6 @@ class Prefetcher(wiring.Component):
         Bits of a region's fields.
     depth, burst
         Words of the queue, and words that are asked for at once.
-
-    Members
-    -------
-    i : In(stream.Signature({address, beats}))
-        The next region, accepted once the one before is asked for. `address` is a multiple of `bus_bytes`, `beats` ≥ 1.
-    o : Out(stream.Signature(8 * bus_bytes))
-        The words of all regions, in order.
-    error : Out(1)
-        High in the cycle in which a word with an error response comes.
-    idle : Out(1)
-        All that was asked for has been taken from `o`.
-    bus : Out(AXI4(read=True, write=False))
     """
 
     def __init__(
@@ -53,10 +41,12 @@ class Prefetcher(wiring.Component):
         self.beats_width = beats_width
         super().__init__(
             {
+                # the next region, accepted once the one before is asked for; `address` is a
+                # multiple of `bus_bytes`, `beats` ≥ 1
                 "i": In(stream.Signature(command_shape(address_width, beats_width))),
-                "o": Out(stream.Signature(8 * bus_bytes)),
-                "error": Out(1),
-                "idle": Out(1),
+                "o": Out(stream.Signature(8 * bus_bytes)),  # the words of all regions, in order
+                "error": Out(1),  # high in the cycle in which a word with an error response comes
+                "idle": Out(1),  # all that was asked for has been taken from `o`
                 "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes, write=False)),
             }
         )

@@ -22,14 +22,6 @@ class Splitter(wiring.Component):
 
     A command accepted in cycle t offers its first burst in cycle t + 1, and one a cycle from then on; the next command is
     accepted in the cycle in which the last burst leaves. `i.ready` depends combinationally on `o.ready` and `enable`.
-
-    Members
-    -------
-    i : In(stream.Signature(command_shape(address_width, beats_width)))
-    enable : In(1)
-        Commands are accepted only while it is high.
-    o : Out(stream.Signature({address, length}))
-        `length` is beats - 1, as on ARLEN.
     """
 
     def __init__(self, *, bus_bytes, address_width=40, beats_width=24):
@@ -39,7 +31,8 @@ class Splitter(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(command_shape(address_width, beats_width))),
-                "enable": In(1),
+                "enable": In(1),  # commands are accepted only while it is high
+                # `length` is beats - 1, as on ARLEN
                 "o": Out(
                     stream.Signature(data.StructLayout({"address": address_width, "length": 8}))
                 ),
@@ -101,18 +94,6 @@ class BurstReader(wiring.Component):
         Bits of a command's fields.
     commands
         Commands in flight.
-
-    Members
-    -------
-    i : In(stream.Signature({address, beats}))
-        `address` is a multiple of `bus_bytes`, `beats` ≥ 1.
-    o : Out(stream.Signature({data, last}))
-        `last` marks the final beat of a command. Beats of a failed burst come like others.
-    error : Out(1)
-        High in the cycle in which a beat with an error response is transferred.
-    idle : Out(1)
-        No command is in flight. To stop: give no more commands, keep `o.ready` high, wait for `idle`.
-    bus : Out(AXI4(read=True, write=False))
     """
 
     def __init__(self, *, bus_bytes, address_width=40, beats_width=24, commands=COMMANDS):
@@ -122,9 +103,15 @@ class BurstReader(wiring.Component):
         self.commands = commands
         super().__init__(
             {
+                # `address` is a multiple of `bus_bytes`, `beats` ≥ 1
                 "i": In(stream.Signature(command_shape(address_width, beats_width))),
+                # `last` marks the final beat of a command. Beats of a failed burst come like
+                # others.
                 "o": Out(stream.Signature(data.StructLayout({"data": 8 * bus_bytes, "last": 1}))),
+                # high in the cycle in which a beat with an error response is transferred
                 "error": Out(1),
+                # no command is in flight. To stop: give no more commands, keep `o.ready` high, wait
+                # for `idle`.
                 "idle": Out(1),
                 "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes, write=False)),
             }

@@ -55,11 +55,6 @@ class SdramController(wiring.Component):
         Of the domain; sets the cycles of the chip's rules (`models.memory.sdram.Chip.cycles`).
     chip
         What is there.
-
-    Members
-    -------
-    bus : In(port)
-    pins : Out(SdramPins(chip))
     """
 
     def __init__(self, port: AXI4, *, clock_hz: int, chip: Chip = CHIP):

@@ -14,14 +14,6 @@ class SpramCell(wiring.Component):
     """One SB_SPRAM256KA: 16384 words of 16 bits, read or written in a cycle, never both (Lattice FPGA-TN-02022).
 
     On a part that has it this is the primitive, elsewhere a memory that behaves like it; what `read` shows after a write is nothing to rely on.
-
-    Members
-    -------
-    select, write : In(1)
-    address : In(14), data : In(16), strobes : In(2)
-        Of bytes.
-    read : Out(16)
-        The word that was read in the cycle before.
     """
 
     def __init__(self):
@@ -31,8 +23,8 @@ class SpramCell(wiring.Component):
                 "write": In(1),
                 "address": In(range(SPRAM_WORDS)),
                 "data": In(16),
-                "strobes": In(2),
-                "read": Out(16),
+                "strobes": In(2),  # of bytes
+                "read": Out(16),  # the word that was read in the cycle before
             }
         )
 
@@ -82,10 +74,6 @@ class Spram(wiring.Component):
         AXI4 signature, reads and writes.
     size
         Bytes: 16384 bus words, or a power of two times that.
-
-    Members
-    -------
-    bus : In(port)
     """
 
     def __init__(self, port: AXI4, size: int):

@@ -34,19 +34,6 @@ class BurstWriter(wiring.Component):
         Bursts; the twin's unless there are fewer in all.
     strobes
         Whether `i_data` says which bytes of a word are written.
-
-    Members
-    -------
-    i : In(stream.Signature({address, beats}))
-        `address` is a multiple of `bus_bytes`, `beats` ≥ 1.
-    i_data : In(stream.Signature(8 * bus_bytes))
-        The words of all commands, in order; with `strobes` the payload is {word, strobe}.
-    error : Out(1)
-        High in the cycle in which an error response is transferred.
-    idle : Out(1)
-        Every accepted command is written and answered. High from the cycle after the last B transfer on, low from the cycle
-        after a command was accepted.
-    bus : Out(AXI4(read=False, write=True))
     """
 
     def __init__(
@@ -66,9 +53,13 @@ class BurstWriter(wiring.Component):
         self.beats_width = beats_width
         super().__init__(
             {
+                # `address` is a multiple of `bus_bytes`, `beats` ≥ 1
                 "i": In(stream.Signature(command_shape(address_width, beats_width))),
+                # the words of all commands, in order; with `strobes` the payload is {word, strobe}
                 "i_data": In(stream.Signature(word if strobes else 8 * bus_bytes)),
-                "error": Out(1),
+                "error": Out(1),  # high in the cycle in which an error response is transferred
+                # every accepted command is written and answered: high from the cycle after the last
+                # B transfer on, low from the cycle after a command was accepted
                 "idle": Out(1),
                 "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes, read=False)),
             }

@@ -15,22 +15,14 @@ __all__ = ["NOTHING", "AnchorUpdate", "Dot", "Pass", "followed", "row_shape", "s
 
 
 class Dot(wiring.Component):
-    """Σ w_j · x_j in float32, in the order of `models.qr.arith.dot`. Latency `latency`, II = 1; never stalls.
-
-    Members
-    -------
-    w : In(ArrayLayout(32, n))
-        Codes of float32 numbers, +0 beyond the model's columns.
-    x : In(ArrayLayout(signed(9), n))
-        Integers from -255 to 255, 0 beyond the model's columns.
-    o : Out(32)
-        Code of the sum.
-    """
+    """Σ w_j · x_j in float32, in the order of `models.qr.arith.dot`. Latency `latency`, II = 1; never stalls."""
 
     def __init__(self, n: int, parts: Parts | None = None):
         self.n, self.parts = n, parts or Submodules()
         self.latency = MUL + (n - 1).bit_length() * ADD
         w, x = data.ArrayLayout(32, n), data.ArrayLayout(signed(9), n)
+        # `w`: codes of float32 numbers, +0 beyond the model's columns. `x`: integers from -255 to
+        # 255, 0 beyond the model's columns.
         super().__init__({"w": In(w), "x": In(x), "o": Out(32)})
 
     def elaborate(self, platform):
@@ -131,18 +123,12 @@ class Pass:
     valid, rows : list of row_shape(n_max)
     w : ArrayLayout(32, n_max)
         Weights, for the rows of this cycle.
-
-    Attributes
-    ----------
-    o : segment_shape(n_max)
-    lent_w, lent_x, score, guess
-        In cycles without rows the first row's dot unit is anyone's: it takes these operands. `score` is its result, `guess` the label of that, `FLOOR`
-        cycles later.
     """
 
     def __init__(self, m: Module, config: FitPlan, parts: Parts, start, valid, rows, w):
         n, pipe = config.n_max, Pipeline(m)
         scores, guesses = [], []
+        # in cycles without rows the first row's dot unit is anyone's: it takes these operands
         self.lent_w = Signal(data.ArrayLayout(32, n))
         self.lent_x = Signal(data.ArrayLayout(signed(9), n))
         for k, row in enumerate(rows):
@@ -156,6 +142,7 @@ class Pass:
             floor = parts.instance(m, f"floor{k}", "qr_floor", Floor, a=score)
             guesses.append(floor["label"])
             scores.append(score)
+        # the result of those, and its label `FLOOR` cycles later
         self.score, self.guess = scores[0], guesses[0]
         nothing = Signal(segment_shape(n), name="nothing")
         m.d.comb += [
@@ -172,18 +159,14 @@ class AnchorUpdate:
     """Includes new and moved rows in the segments of jobs' anchors. Never stalls; golden: `models.qr.bounds.update_anchor`.
 
     A job's box is there in the cycle of its `end`, its errors dot_latency(n_max) - 1 cycles later; rows of the next job may follow at once.
-
-    Attributes
-    ----------
-    dot_w, dot_x, guess
-        To a dot unit, and what it predicts, dot_latency(n_max) - 2 cycles later: it is to be free in the cycles of rows.
     """
 
     def __init__(self, config: FitPlan):
         n = self.n = config.n_max
+        # to a dot unit, which is to be free in the cycles of rows
         self.dot_w = Signal(data.ArrayLayout(32, n))
         self.dot_x = Signal(data.ArrayLayout(signed(9), n))
-        self.guess = Signal(31)
+        self.guess = Signal(31)  # what it predicts, dot_latency(n_max) - 2 cycles later
 
     def follow(self, m: Module, intake, core, kept, anchor):
         """Add the anchors to the engine's module.

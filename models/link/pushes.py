@@ -38,16 +38,15 @@ def describe(at: int, page_bytes: int) -> int:
 
 @dataclass
 class Stream:
-    """A port's stream. `at`: of its ring; `size`: pieces in it; `shift`: log2 of those of a page; `first`: the first piece that is missing; `slot`: its
-    place in the ring; `there`: bit k for the k-th piece from that one on; `done`: pages that were read, as was last seen."""
+    """A port's stream."""
 
-    at: int = 0
-    size: int = 0
-    shift: int = 0
-    first: int = 0
-    slot: int = 0
-    there: int = 0
-    done: int = 0
+    at: int = 0  #: of its ring
+    size: int = 0  #: pieces in it
+    shift: int = 0  #: log2 of the pieces of a page
+    first: int = 0  #: the first piece that is missing
+    slot: int = 0  #: its place in the ring
+    there: int = 0  #: bit k for the k-th piece from that one on
+    done: int = 0  #: pages that were read, as was last seen
 
 
 class Pushes:
