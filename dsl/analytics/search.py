@@ -23,18 +23,18 @@ def search(empty: Placement, distances: Distances, batch: int) -> Placement | No
     windows = distances.windows(batch)
     if windows is None or _overfull(empty, windows):
         return None
-    made = _Search(empty, distances, windows, batch)
+    attempt = _Search(empty, distances, windows, batch)
     worst: dict[tuple[int, ...], int] = {}  # of orders that failed, what found no place most often
     for low, high in ((0, 0), (0, 1), (1, 0), (-1, 1)):
         order = tuple(sorted(empty.uses, key=lambda n: low * windows[n][0] + high * windows[n][1]))
         for _ in range(_ORDERS):
             if order not in worst:
-                made.fails.clear()
-                if made.run(order):
+                attempt.fails.clear()
+                if attempt.run(order):
                     return empty
                 for n in list(empty.starts):
                     empty.remove(n)
-                worst[order] = made.fails.most_common(1)[0][0]
+                worst[order] = attempt.fails.most_common(1)[0][0]
             first = distances.needs(worst[order])
             again = tuple(
                 [n for n in empty.uses if n in first] + [n for n in order if n not in first]

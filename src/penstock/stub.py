@@ -14,7 +14,7 @@ import penstock
 from penstock.discovery import engine_names
 from penstock.dsl.core.python import Annotation
 from penstock.dsl.core.tensor import Tensor
-from penstock.dsl.dialect import Dialect, Function, dialects, own
+from penstock.dsl.dialect import Dialect, Function, dialects, own_dialects
 
 _HEAD = '"""Names of `penstock`, for editors and type checkers: written by `penstock.stub`."""\n\n'
 #: the longest line
@@ -127,7 +127,7 @@ def _names(dialect: Dialect, imports: _Imports) -> Iterator[tuple[str, str]]:
 def stub(outside: bool = False) -> str:
     """Return the text of `__init__.pyi`; `outside`: with the names of dialects and engines of other packages."""
     imports = _Imports()
-    languages = list(dialects().values()) if outside else list(own())
+    languages = list(dialects().values()) if outside else list(own_dialects())
     places: dict[str, tuple[str, str]] = dict(vars(penstock)["_API"])
     for name, place in engine_names().items():
         module, _, attribute = place.partition(":")
