@@ -209,19 +209,19 @@ def own_dialects() -> Iterator[Dialect]:
 @cache
 def dialects() -> Mapping[str, Dialect]:
     """Return all dialects by keyword: Penstock's own, then those of installed packages' entry points."""
-    by_keyword = {dialect.keyword: dialect for dialect in own_dialects()}
+    dialects = {dialect.keyword: dialect for dialect in own_dialects()}
 
     def accept(point: Any, offered: Any) -> None:
         if not isinstance(offered, Dialect):
             raise plugins.Unusable(f"{point.value} is no penstock.dsl.dialect.Dialect")
-        if offered.keyword in by_keyword:
+        if offered.keyword in dialects:
             raise plugins.Unusable(f"there is a keyword {offered.keyword} already")
         if taken := next(filter(reserved, offered.public), None):
             raise plugins.Unusable(f"its name {taken} is taken: penstock.{taken} is Penstock's own")
-        by_keyword[offered.keyword] = offered
+        dialects[offered.keyword] = offered
 
     plugins.load(GROUP, "dialect", accept)
-    return by_keyword
+    return dialects
 
 
 def reserved(name: str) -> bool:

@@ -53,5 +53,5 @@ def in_order(parts: Sequence[np.ndarray], count: int) -> Lookups:
         np.concatenate([np.zeros(r.shape, bool), np.ones(c.shape, bool)], axis=1).ravel()
         for r, c in zip(*cut, strict=True)
     ]
-    present = rows != ABSENT
-    return Lookups(rows[present], np.concatenate(flags)[present])
+    mask = rows != ABSENT
+    return Lookups(rows[mask], np.concatenate(flags)[mask])

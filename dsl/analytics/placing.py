@@ -35,11 +35,11 @@ class Table:
         """Return as bits at which cycles of an interval so many beats in a row are free."""
         if beats > self.interval:
             return 0
-        free, have = ~self.busy & ((1 << self.interval) - 1), 1
+        slots, have = ~self.busy & ((1 << self.interval) - 1), 1
         while have < beats:  # runs of twice the length, from two that touch
             more = min(have, beats - have)
-            free, have = free & turned(free, more, self.interval), have + more
-        return free
+            slots, have = slots & turned(slots, more, self.interval), have + more
+        return slots
 
     def next_free(self, start: int, beats: int) -> int:
         """Return the first free start from `start` on, along a timeline."""

@@ -120,8 +120,8 @@ def plan(
                 return _in_memory(one, None, measure, "--place")
             except KernelError:  # the models themselves are what is too large
                 pass
-    golden = unscheduled(maker, bound)
-    return replace(golden, notes={**golden.notes, "golden_alone": reason, "refused": code})
+    fallback = unscheduled(maker, bound)
+    return replace(fallback, notes={**fallback.notes, "golden_alone": reason, "refused": code})
 
 
 def _in_memory(

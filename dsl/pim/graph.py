@@ -127,12 +127,12 @@ class _Matcher:
     def _late(self) -> tuple[str, ...]:
         """Return the host's states that depend on results."""
         results, late = {name for _, name in self.early + self.after}, set[str]()
-        while more := {
+        while names := {
             name
             for name, n in self.held.items()
             if name not in late and self._made_of(n) & (results | late)
         }:
-            late |= more
+            late |= names
         return tuple(name for name in self.held if name in late)
 
     def _waits(self, one: Pass, late: tuple[str, ...]) -> bool:

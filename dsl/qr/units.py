@@ -33,15 +33,15 @@ class Unit:
 
 def unit_of(numbers: NDArray[np.int64] | NDArray[np.float64], limbs: int | None = None) -> Unit:
     """Return the unit for a column's values; those that are not finite do not count. `limbs`: as many, whatever they hold."""
-    integral = numbers.dtype != np.float64
-    finite = numbers if integral else numbers[np.isfinite(numbers)]
+    is_integer = numbers.dtype != np.float64
+    finite = numbers if is_integer else numbers[np.isfinite(numbers)]
     if not len(finite):
         return Unit(0, 0, limbs or 1, True)
     least, greatest = Fraction(finite.min().item()), Fraction(finite.max().item())
     finest = _lowest_bit(finite)
     choices: Sequence[int] = (limbs,) if limbs else range(1, LIMBS_MAX + 1)
     for count in choices:
-        for shift in (0, finest) if integral else (finest,):
+        for shift in (0, finest) if is_integer else (finest,):
             if shift <= finest and _steps(greatest - least, shift) < 1 << LIMB * count:
                 return Unit(shift, _middle(least, greatest, shift), count, True)
     count = limbs or _ROUNDED

@@ -177,7 +177,7 @@ def load(
         if type(encoded) is not bool or type(deferred) is not bool or type(limit) is not int:
             raise ValueError("a field of another type")
         layout = Layout(**header["layout"])
-        golden = Trainer(FitPlan.from_json(header["config"]), limit=limit)
+        fallback = Trainer(FitPlan.from_json(header["config"]), limit=limit)
         keys, values = _texts(data[_START.size + length : -32], header["items"])
         contents = values if encoded else [_decode(text) for text in values]
     if encoded:
@@ -186,7 +186,7 @@ def load(
                 f"{path}: its values were stored with an `encode`; load() needs the `decode`"
             )
         contents = [decode(text) for text in values]
-    used = golden if trainer is None else trainer
+    used = fallback if trainer is None else trainer
     items = zip(keys, contents, strict=True)
     index.__init__(items, trainer=used, layout=layout, deferred=deferred)  # type: ignore[misc]
 

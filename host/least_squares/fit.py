@@ -103,11 +103,11 @@ class Fit:
         scaled = self.triangle * self.lengths[kept]
         if not self.options.intercept:
             return _condition(scaled)
-        bordered = np.zeros((len(kept) + 1,) * 2)
-        bordered[0, 0] = math.sqrt(self.total)
-        bordered[0, 1:] = bordered[0, 0] * self.means[kept]
-        bordered[1:, 1:] = scaled
-        return _condition(bordered)
+        matrix = np.zeros((len(kept) + 1,) * 2)
+        matrix[0, 0] = math.sqrt(self.total)
+        matrix[0, 1:] = matrix[0, 0] * self.means[kept]
+        matrix[1:, 1:] = scaled
+        return _condition(matrix)
 
     @property
     def freedom(self) -> int:

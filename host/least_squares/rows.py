@@ -45,11 +45,11 @@ class Rows:
             if self.centred and least == greatest:
                 centre = least
             elif self.centred:
-                integral = isinstance(least, int)
-                centre = (least + greatest) // 2 if integral else least / 2 + greatest / 2
+                is_integer = isinstance(least, int)
+                centre = (least + greatest) // 2 if is_integer else least / 2 + greatest / 2
                 if self.weights is not None and self.total:  # what is far may weigh little
                     mean = (self.weights.astype(WIDE) @ column.astype(WIDE)) / self.total
-                    centre = int(mean) if integral else float(mean)
+                    centre = int(mean) if is_integer else float(mean)
             reach = max(abs(WIDE(least) - WIDE(centre)), abs(WIDE(greatest) - WIDE(centre)))
             centres.append((centre, int(np.frexp(reach)[1])))
         return centres

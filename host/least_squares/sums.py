@@ -190,7 +190,7 @@ def _integers(column: NDArray[np.int64] | NDArray[np.float64]) -> tuple[list[int
 
 def rounding(sums: Sums, gram: Gram) -> float:
     """Return how far the columns of the sums are from those of the table, as a share of their lengths, at most."""
-    rows, worst = math.sqrt(sums.rows), 0.0
+    rows, bound = math.sqrt(sums.rows), 0.0
     columns = range(sums.features + 1)
     first = len(sums.shifts) - len(columns)
     off = [
@@ -209,8 +209,8 @@ def rounding(sums: Sums, gram: Gram) -> float:
         # a column's part along the roots, in their length, turns with them
         away = off[k + 1] + 2 * off[0] * (nearest(along) / norms[0] ** 2)
         share = away / lengths[k] if lengths[k] else math.inf
-        worst = max(worst, share + 2 * off[0] / norms[0])
-    return worst
+        bound = max(bound, share + 2 * off[0] / norms[0])
+    return bound
 
 
 @dataclass(frozen=True, eq=False)

@@ -388,9 +388,9 @@ class AsyncMap:
         # the first one is nobody's; its record makes this incarnation a part of the map's past
         shown = Receipt(bytes(16), 0) if seen is None else seen
         value = receipt_value(self.config, shown.incarnation)
-        current = shown.incarnation == welcome.incarnation and shown.serial <= self.serial
+        is_current = shown.incarnation == welcome.incarnation and shown.serial <= self.serial
         [answer] = await self.run([Request(Asked.RECEIPT, shown.serial, value)])
-        if seen is not None and not current and answer.status != Status.FOUND:
+        if seen is not None and not is_current and answer.status != Status.FOUND:
             # what is known of older power-ups than the map's last 255 is nothing
             gone = seen.serial > welcome.serial
             raise RolledBack(

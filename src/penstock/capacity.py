@@ -43,7 +43,7 @@ def check_memory(
 
 def _fitting(rows: int, have: int, assumed: Callable[[int], Workload]) -> int:
     """Return how many rows, of fewer than these, so many bytes hold; 0 where the kernel needs more."""
-    low, high, most = 0, rows, 0
+    low, high, capacity = 0, rows, 0
     while high - low > 1:
         middle = (low + high) // 2
         try:
@@ -52,10 +52,10 @@ def _fitting(rows: int, have: int, assumed: Callable[[int], Workload]) -> int:
             low = middle
             continue
         if need <= have:
-            low = most = middle
+            low = capacity = middle
         else:
             high = middle
-    return most
+    return capacity
 
 
 def _larger(target: Target, holds: Callable[[Target], bool]) -> str:

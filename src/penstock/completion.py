@@ -67,7 +67,7 @@ def kernels(_context: click.Context, _of: click.Parameter, word: str) -> list[Co
             module = ast.parse(_KERNELS.data(file))
     except InputError:
         return []
-    return [CompletionItem(f"{file}:{known}") for known in _names(module) if known.startswith(name)]
+    return [CompletionItem(f"{file}:{entry}") for entry in _names(module) if entry.startswith(name)]
 
 
 def _names(module: ast.Module) -> Iterable[str]:

@@ -298,15 +298,15 @@ class _Reading:
 
     def _features(self, columns: Sequence[Attribute]) -> list[tuple[Attribute, Feature]]:
         """Return the columns that become numbers here. Raises SourceError for one that was asked for and cannot, or is not there."""
-        readable = [a for a in columns if not a.dropped and a.readable]
+        attributes = [a for a in columns if not a.dropped and a.readable]
         hidden = [a.name for a in columns if not a.dropped and not a.readable]
         if kept := [name for name in hidden if name in self.features.columns]:
             raise table_error(
                 f"column {kept[0]!r} of {self.address.name} is {UNREADABLE}",
                 "GRANT SELECT on it, or use other columns",
             )
-        self.features.check(self.address.name, (a.name for a in readable))
-        pairs = [(a, asked(a, self.features)) for a in readable]
+        self.features.check(self.address.name, (a.name for a in attributes))
+        pairs = [(a, asked(a, self.features)) for a in attributes]
         return [(a, todo) for a, todo in pairs if todo is not None]
 
     def _rows(

@@ -172,8 +172,8 @@ def _written(name, kind):
 def _check_groups(plpy, kinds):
     """Refuse types whose texts are read by checks of somebody's: those that are made of other types."""
     asked = "SELECT pg_catalog.format_type(oid, NULL) AS name FROM pg_catalog.pg_type WHERE oid = ANY ($1) AND (typtype NOT IN ('b', 'e') OR typcategory = 'A')"
-    custom = [kind for kind in kinds if kind >= FIRST_OWN]
-    for row in plpy.execute(plpy.prepare(asked, ["oid[]"]), [custom]):
+    custom_kinds = [kind for kind in kinds if kind >= FIRST_OWN]
+    for row in plpy.execute(plpy.prepare(asked, ["oid[]"]), [custom_kinds]):
         hint = "group by a column of another type"
         raise Refused(f"rows cannot be grouped by {row['name']}", None, hint)
 

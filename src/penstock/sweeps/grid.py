@@ -121,11 +121,11 @@ def sweep_of(
     parts = _different([target_named(part) for part in targets], "--target")
     names = [form and str(getattr(form, "name", form)) for form in _different(formats, "--format")]
     _limited(len(parts) * len(names) * prod(map(len, swept.values())))
-    common, points = task.digest(), []
+    task_key, points = task.digest(), []
     texts = {part.name: plain(part) for part in parts}
     for part, form, *chosen in product(parts, names, *swept.values()):
         settings = {**fixed, **dict(zip(swept, chosen, strict=True))}
         memory = settings.pop("memory", task.args.memory)
-        key = digest([common, texts[part.name], form, plain(memory), plain(settings, True)])[:32]
+        key = digest([task_key, texts[part.name], form, plain(memory), plain(settings, True)])[:32]
         points.append(Point(key, part, form, memory, settings))
     return Sweep(task, tuple(sorted(points, key=lambda point: point.key)), swept)
