@@ -97,7 +97,7 @@ def _new_value(kernel: AnyKernel, builder: AnalyticsBuilder, model: Parameter, r
 def _of_one_tuple(
     kernel: AnyKernel, builder: AnalyticsBuilder, r: Return, count: int, batch: Option | None
 ) -> None:
-    """Raise KernelError (E427) where a batch has more tuples than the one that a new value belongs to."""
+    """Raise KernelError (E427) where a new value belongs to one tuple, and a batch has more."""
     if not builder.merges and count == 1:
         return
     what, place = f"a batch has {count} of them", (batch or r).span

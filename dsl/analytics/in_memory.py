@@ -64,7 +64,7 @@ def check_no_places(graph: Graph, choices: Choices) -> None:
 
 
 def _held(names: Sequence[str], asked: Mapping[str, int | None], least: int) -> int:
-    """Return how many lines the user asks for, those that batches need where that is none; 0 where that is not said."""
+    """Return how many lines the user asks for: for 0 the lines that batches need (`least`); 0 where the user names no number."""
     counts = [lines for name in names if (lines := asked.get(name)) is not None]
     return (max(counts) or least) if counts else 0
 
@@ -148,7 +148,7 @@ def divided(table: RowTable, hot: Mapping[str, Sequence[int]], asked: int) -> Ro
 def _with_lines(
     maker: Maker, tables: Sequence[RowTable], share: float
 ) -> tuple[RowTable, ...] | str:
-    """Return tables with as many lines as there is room for, a power of two, where none are given: those that a batch needs are noted negative."""
+    """Return tables with their lines. Minus the lines that a batch needs say that the user gave none: then as many as there is room for, a power of two."""
     target, width = maker.target, maker.fmt.width
     have = share * (target.bram * target.bram_bits + target.uram * ULTRA_BITS)
     row_tables: list[RowTable] = []

@@ -192,7 +192,7 @@ def spaced(
     ops: Sequence[Op], buffers: Sequence[Buffer], fmt: Format, arrays: Collection[str]
 ) -> list[Op]:
     """Return the operations with changes by a bag as far apart, from place to place, as two of one row must be; `arrays`: indices whose
-    places may be one row, as those of computed rows may. Columns have rows of their own."""
+    places may be one row, as those of computed rows may. No two columns share a row."""
     copied = {op.dest: op.operands[0].buffer for op in ops if op.fn == "pass"}
     operations = []
     for op in ops:

@@ -256,8 +256,8 @@ class _Planner:
         return lanes_of(self.maker)
 
     def _estimated(self, space: Iterable[tuple[int, int, int]]) -> list[Candidate]:
-        """Return candidates, but for those that are hopelessly slow beside one that fits, or with more threads than one that is as fast as its
-        stream and any plan, or far too large."""
+        """Return candidates. Left out are candidates that are hopelessly slow beside one that fits, have more threads than a candidate that is as fast as its
+        stream and any plan, or are far too large."""
         maker, candidates, best = self.maker, [], float("inf")
         most_threads = set()
         slack = _SLOWER if maker.choices.prefer != "time" else TOLERANCE
@@ -297,7 +297,7 @@ class _Planner:
         return [self.maker.make(Point(n, *few, walkers, _FEWEST)) for n in sorted(lanes)]
 
     def _shortlist(self, candidates: list[Candidate]) -> list[Candidate]:
-        """Return the best of those that fit, by estimate."""
+        """Return the best candidates that fit, by estimate."""
         if self.fill is None:  # shares are known, and clocks differ
             candidates = sorted(filter(self._fits, candidates), key=lambda c: c.time)
         else:

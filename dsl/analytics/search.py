@@ -15,10 +15,10 @@ _PLACES, _ORDERS = 4, 8
 
 
 def search(empty: Placement, distances: Distances, batch: int) -> Placement | None:
-    """Return all operations placed so that a batch follows the other after `batch` cycles, None where that was not found.
+    """Return all operations placed so that a batch follows the other after `batch` cycles, None where no such placement was found.
 
-    Operations are placed one after the other: in the order of `empty`, by the latest and the earliest start, and by what lies between. What found no
-    place in an order most often comes first in the next one, behind what it needs.
+    Operations are placed one after the other: in the order of `empty`, by the latest and the earliest start, and by what lies between. The
+    operation that most often found no place in an order comes first in the next order, behind what it needs.
     """
     windows = distances.windows(batch)
     if windows is None or _overfull(empty, windows):

@@ -186,7 +186,7 @@ def _run(path: Path, source: str) -> ModuleType:
 
 
 def _function(file: str, name: str | None = None) -> Span:
-    """The place of a function that could have been meant as a kernel: the one of that name, else the last; else the first line."""
+    """The place of a function that could have been meant as a kernel: the function of that name, else the last function, else the file's first line."""
     module = tree(file)
     definitions = [
         node for node in (module.body if module else ()) if isinstance(node, ast.FunctionDef)

@@ -24,7 +24,7 @@ class Walked(NamedTuple):
 
 
 def walked(nodes: Sequence[Any], source: str | None) -> tuple[Walked, ...]:
-    """Return the named axes of values, in order of appearance; `nodes`: those of a traced kernel, each behind its operands."""
+    """Return the named axes of values, in order of appearance; `nodes`: a traced kernel's, each behind its operands."""
     # of each value, by axis: the passes that end before it is there
     behind: list[dict[str, int]] = []
     for node in nodes:

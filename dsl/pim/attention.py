@@ -34,7 +34,7 @@ def softmax(builder: GraphBuilder, span: Span, v: Any) -> Ref:
 
 @function
 def append(builder: GraphBuilder, span: Span, cache: Any, row: Any) -> Ref:
-    """A cache with one row more, behind those that it holds: each token appends one, and reads it."""
+    """A cache with one row more, behind its rows: each token appends a row, and reads it."""
     cache_ref, row_ref = builder.operand(cache, span), builder.operand(row, span)
     shape = builder.shape(cache_ref)
     if builder.nodes[cache_ref.index].op != "cache" or builder.shape(row_ref) != shape[1:]:

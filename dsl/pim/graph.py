@@ -143,7 +143,7 @@ class _Matcher:
     # -- passes
 
     def _passes(self) -> list[Pass]:
-        """Return the passes of a token: those that read the old state, one for each product that is added, those that read the new state."""
+        """Return the passes of a token: passes that read the old state, a pass for each product that is added, passes that read the new state."""
         assert self.new is not None
         decay, products = self.terms(self.new, self.state, "the new state")
         if decay is None:  # it is made of what was read alone

@@ -91,7 +91,7 @@ class Recurrence(AnyKernel):
         return matched(self, builder, state_node, new, returned.output.index)
 
     def _check_new(self, builder: GraphBuilder, state: Parameter, returned: Returned) -> None:
-        """Raise KernelError (E461) where a state has no new value beside those that have, or one of another shape."""
+        """Raise KernelError (E461) where other states have new values and this one has none, or where its new value has another shape."""
         if not returned.states and len(self.of_kind("state")) == 1:
             return
         if state.name not in returned.states:

@@ -32,7 +32,7 @@ class Unit:
 
 
 def unit_of(numbers: NDArray[np.int64] | NDArray[np.float64], limbs: int | None = None) -> Unit:
-    """Return the unit for a column's values; those that are not finite do not count. `limbs`: as many, whatever they hold."""
+    """Return the unit for a column's values, of which infinities and NaN do not count. `limbs`: their number, whatever the values are."""
     is_integer = numbers.dtype != np.float64
     finite = numbers if is_integer else numbers[np.isfinite(numbers)]
     if not len(finite):

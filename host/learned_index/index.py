@@ -226,7 +226,7 @@ class LearnedIndex(Ordered):
     # many keys
 
     def get_many(self, keys: Iterable[bytes], default: Any = None) -> list[Any]:
-        """Return the values of many keys in their order, `default` for those that are not there; quicker than `get` one by one for many."""
+        """Return the values of many keys in their order, `default` for absent keys; quicker than `get` one by one for many."""
         wanted = list(keys)
         slots = self._root.find_many(wanted)
         order = np.argsort(slots, kind="stable")
@@ -251,7 +251,7 @@ class LearnedIndex(Ordered):
         return answers
 
     def update(self, items: Mapping[bytes, Any] | Iterable[tuple[bytes, Any]] = ()) -> None:  # type: ignore[override]
-        """Put many items in. Where they are many beside what is there, everything is loaded anew."""
+        """Put many items in. Where they are many beside the items that the index has, all are loaded anew."""
         new = dict(items)
         if len(new) * 4 > self._length:
             pairs = dict(self.walk())

@@ -386,7 +386,7 @@ class _Preconditioner(NamedTuple):
 def _preconditioner(
     sums: Sums, gram: Gram, rows: Rows, options: Options, penalties: NDArray[np.longdouble]
 ) -> _Preconditioner:
-    """Return a triangle near that of the rows' own values: from the sums, where these resolve it."""
+    """Return a triangle near the triangle of the rows' own values: from the sums, where these resolve it."""
     features = sums.features
     if (rows.weights is None) is (sums.centres is None):
         squares = [gram.value(k, k) for k in range(features)]

@@ -135,7 +135,7 @@ def gram_of(sums: Sums, centred: bool) -> Gram:
 
 
 def _of_weighted(sums: Sums, centres: Sequence[float], centred: bool) -> Gram:
-    """Return the same of weighted rows: the part of the columns that the roots leave, or all of it."""
+    """Return `Gram` of weighted rows: of the part of the columns that the roots leave, or of whole columns."""
     products, root_shift, shifts = sums.uncentred, sums.shifts[0], sums.shifts[1:]
     roots, rest = products[0], products[1:, 1:]
     square = int(roots[0])
@@ -154,7 +154,7 @@ def gram_of_rows(
     weights: NDArray[np.float64] | None,
     centred: bool,
 ) -> Gram:
-    """Return the same of columns as they are stored, the label last, with no rounding at all."""
+    """Return `Gram` of columns as they are stored, the label last, with no rounding at all."""
     from flint import fmpz_mat
 
     held = [_integers(column) for column in columns]
@@ -189,7 +189,7 @@ def _integers(column: NDArray[np.int64] | NDArray[np.float64]) -> tuple[list[int
 
 
 def rounding(sums: Sums, gram: Gram) -> float:
-    """Return how far the columns of the sums are from those of the table, as a share of their lengths, at most."""
+    """Return how far the columns of the sums are from the table's columns, as a share of their lengths, at most."""
     rows, bound = math.sqrt(sums.rows), 0.0
     columns = range(sums.features + 1)
     first = len(sums.shifts) - len(columns)

@@ -62,7 +62,7 @@ class KeptMap(Closing):
         return buckets * self.config.bucket_slots + 1
 
     def _snapshot(self) -> None:
-        """Walk to the end of a snapshot, where there is room for one: the one that is under way may have been given up."""
+        """Walk to the end of a snapshot, where there is room for one: the snapshot that is under way may have been given up."""
         number, walks = self._state.number, 2
         while walks and number == self._state.number and self._state.may_walk(due=True):
             buckets = self._buckets(_STEPS)

@@ -177,7 +177,7 @@ class ObliviousMap(Closing, MutableMapping[Any, bytes]):
         return response
 
     def get_many(self, keys: Iterable[Any], default: Any = None) -> list[Any]:
-        """Return the values of keys, `default` for those that the map does not have."""
+        """Return the values of keys, `default` for keys that the map does not have."""
         responses = self.batch([(Operation.GET, key, None) for key in keys])
         return [r.value if r.status == Status.FOUND else default for r in responses]
 

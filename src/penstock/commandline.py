@@ -139,7 +139,7 @@ def REPORT() -> list[click.Parameter]:
 
 
 def parameters(command: str, *groups: Parameters) -> list[click.Parameter]:
-    """Return the parameters of a command: shared ones, then the options of all engines, those of the same engines together."""
+    """Return the parameters of a command: shared ones, then the options of all engines; options of the same engines stand together."""
     shared = [parameter for group in groups for parameter in group()]
     options: dict[str, Option] = {}
     users: dict[str, list[str]] = {}

@@ -83,7 +83,7 @@ def hardware_failure(
     error: HardwareError, table: str, server: bool = False, column: str | None = None
 ) -> Failure:
     """Return what a hardware error means. `table`: the table's name, or the row's; `server`: a
-    PostgreSQL server wrote the pages; `column`: the one that the error is about."""
+    PostgreSQL server wrote the pages; `column`: the column that the error is about."""
     code = error.code
     ours, hint = not code.hint, error.hint
     message = f"{code.name}: {error.meaning}"

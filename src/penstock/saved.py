@@ -149,7 +149,7 @@ def _content(path: Path, most: int, hint: str = AGAIN) -> bytes:
 
 
 def _parsed(place: Path, text: bytes) -> dict[str, Any]:
-    """Return what a manifest says. Nothing is made of a text that is not the one that was saved."""
+    """Return what a manifest says. Nothing is made of a text other than the one that was saved."""
     version = _FORMAT.search(text)
     if version and version[1] != b"%d" % FORMAT:
         other = f"is of format {version[1][:40].decode()}, and this Penstock reads format {FORMAT}"

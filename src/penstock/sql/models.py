@@ -194,7 +194,7 @@ def in_sql(hint: str, method: str) -> str:
 
 
 def _steps(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how `_run` descends. Raises Said for a number that is none."""
+    """Return how `_run` descends. Raises Said for an option that is no number it takes."""
     for name, value in options.items():
         try:
             number = float(value)

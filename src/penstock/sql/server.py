@@ -170,7 +170,7 @@ def _written(name, kind):
 
 
 def _check_groups(plpy, kinds):
-    """Refuse types whose texts are read by checks of somebody's: those that are made of other types."""
+    """Refuse types that are made of other types: checks of somebody's read their texts."""
     asked = "SELECT pg_catalog.format_type(oid, NULL) AS name FROM pg_catalog.pg_type WHERE oid = ANY ($1) AND (typtype NOT IN ('b', 'e') OR typcategory = 'A')"
     custom_kinds = [kind for kind in kinds if kind >= FIRST_OWN]
     for row in plpy.execute(plpy.prepare(asked, ["oid[]"]), [custom_kinds]):

@@ -41,7 +41,7 @@ def confirmed(task: Task, point: Point, rows: int) -> dict[str, Any]:
 
 
 def _few(task: Task, args: Given, rows: int) -> Given:
-    """Return what is given with at most so many rows where that can be: the first pages of a table,
+    """Return `args` with at most so many rows, where these can be fewer: the first pages of a table,
     random rows in place of assumed ones."""
     engine, few = engine_named(task.engine), min(rows, args.rows or rows)
     if isinstance(args.data, Table):

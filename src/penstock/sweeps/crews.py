@@ -91,7 +91,7 @@ class Crew:
         raise NotImplementedError
 
     def _look(self, ended: Any = None) -> list[Done]:
-        """Take up new workers; return the points of those that are gone. `ended`: one that is."""
+        """Take up new workers; return the points of workers that are gone. `ended`: a worker that is."""
         raise NotImplementedError
 
     def __enter__(self) -> Crew:
