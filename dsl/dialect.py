@@ -31,7 +31,7 @@ __all__ = [
     "find",
     "function",
     "names",
-    "own",
+    "own_dialects",
     "owner",
     "reserved",
 ]
@@ -111,8 +111,8 @@ def _function(
     literal: bool = False,
 ) -> Function:
     """Return the function of kernels that a definition declares (see `function`)."""
-    whole = inspect.signature(declared)
-    shown = list(whole.parameters.values())[2:]
+    header = inspect.signature(declared)
+    shown = list(header.parameters.values())[2:]
     required = tuple(p.name for p in shown if p.default is p.empty)
     signature = Signature(
         usage or f"{name}({', '.join(required)})",
@@ -121,8 +121,8 @@ def _function(
         sum(p.kind is not p.KEYWORD_ONLY for p in shown),
         too_many,
     )
-    result = {"Ref": "Tensor"}.get(whole.return_annotation, whole.return_annotation)
-    seen = whole.replace(parameters=shown, return_annotation=result)
+    result = {"Ref": "Tensor"}.get(header.return_annotation, header.return_annotation)
+    seen = header.replace(parameters=shown, return_annotation=result)
     return Function(name, signature, declared, seen, inspect.getdoc(declared) or "", literal)
 
 
@@ -199,7 +199,7 @@ class Dialect:
         return f"write @ps.{self.keyword} above the function (as text: `{self.keyword} name({self.header})`)"
 
 
-def own() -> Iterator[Dialect]:
+def own_dialects() -> Iterator[Dialect]:
     """Yield Penstock's own dialects, those of the packages beside this module."""
     for package in pkgutil.iter_modules(import_module(__package__).__path__, f"{__package__}."):
         if package.ispkg and find_spec(f"{package.name}.dialect") is not None:
@@ -209,19 +209,19 @@ def own() -> Iterator[Dialect]:
 @cache
 def dialects() -> Mapping[str, Dialect]:
     """Return all dialects by keyword: Penstock's own, then those of installed packages' entry points."""
-    found = {dialect.keyword: dialect for dialect in own()}
+    dialects = {dialect.keyword: dialect for dialect in own_dialects()}
 
     def accept(point: Any, offered: Any) -> None:
         if not isinstance(offered, Dialect):
             raise plugins.Unusable(f"{point.value} is no penstock.dsl.dialect.Dialect")
-        if offered.keyword in found:
+        if offered.keyword in dialects:
             raise plugins.Unusable(f"there is a keyword {offered.keyword} already")
         if taken := next(filter(reserved, offered.public), None):
             raise plugins.Unusable(f"its name {taken} is taken: penstock.{taken} is Penstock's own")
-        found[offered.keyword] = offered
+        dialects[offered.keyword] = offered
 
     plugins.load(GROUP, "dialect", accept)
-    return found
+    return dialects
 
 
 def reserved(name: str) -> bool:

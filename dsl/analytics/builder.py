@@ -161,9 +161,9 @@ class AnalyticsBuilder(IndexedBuilder):
         # what nothing holds for is NaN; all places but the wanted ones become the last
         is_number = self.elementwise("le", [ref, ref], span)
         others = self.elementwise("where", [is_number, many - 1, places], span)
-        found = self.elementwise("where", [is_best, places, others], span)
+        positions = self.elementwise("where", [is_best, places, others], span)
         rest = () if axis is None else shape[:axis] + shape[axis + 1 :]
-        return self.operation("min", [found], rest, span, {"axis": axis, "places": int(many)})
+        return self.operation("min", [positions], rest, span, {"axis": axis, "places": int(many)})
 
     def stop_when(self, condition: Operand, span: Span) -> None:
         """Record the kernel's `until`."""

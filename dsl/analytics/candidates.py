@@ -193,26 +193,26 @@ class Maker:
         costly = {name for name, op in ELEMENTWISE.items() if op.unit in COSTLY} | {"norm"}
         return sorted({int(np.prod(n.shape)) for n in self.graph.nodes if n.op in costly})
 
-    def _cycles(self, made: AnalyticsPlan, point: Point) -> float:
+    def _cycles(self, plan: AnalyticsPlan, point: Point) -> float:
         """Return the estimated cycles a tuple in the long run, or in a run of few."""
-        s = made.schedule
-        count = made.merge_count or 1 << 20
-        groups = -(-count // made.threads)
+        s = plan.schedule
+        count = plan.merge_count or 1 << 20
+        groups = -(-count // plan.threads)
         stream = self.stream(point.lanes, point.walkers)
         per_port = point.threads // point.ports
         # a slot is taken from its first tuple's loading to the last reading
-        slots = (per_port * max(stream, made.layout.beats) + s.release) / made.input_slots
-        each = self.idle(made.ports) * max(
-            stream / made.ports,
+        slots = (per_port * max(stream, plan.layout.beats) + s.release) / plan.input_slots
+        each = self.idle(plan.ports) * max(
+            stream / plan.ports,
             slots / point.threads,
             ((groups - 1) * (s.interval + s.change) + s.batch) / count,
         )
-        return each + (self._moved(made) / self.once if self.once else 0)
+        return each + (self._moved(plan) / self.once if self.once else 0)
 
-    def _moved(self, made: AnalyticsPlan) -> float:
+    def _moved(self, plan: AnalyticsPlan) -> float:
         """Return about how long models take to come and to go, beat by beat."""
-        rate = self.memory.rate(made.bus_bytes)
-        return 2 * sum(max(b.beats, b.bus_words * made.bus_bytes / rate) for b in blocks(made))
+        rate = self.memory.rate(plan.bus_bytes)
+        return 2 * sum(max(b.beats, b.bus_words * plan.bus_bytes / rate) for b in blocks(plan))
 
     @cached_property
     def pages(self) -> int | None:
@@ -242,7 +242,7 @@ class Maker:
             for n, v in zip(program.runs, program.run_values, strict=True)
             if n in remap
         }
-        made = AnalyticsPlan(
+        plan = AnalyticsPlan(
             kernel=self.graph.name,
             target=self.target.name,
             format_name=self.fmt.name,
@@ -283,7 +283,7 @@ class Maker:
                 "run_values": names,
             },
         )
-        return replace(made, reorder=window(made))
+        return replace(plan, reorder=window(plan))
 
     def deal(self, ports: int) -> Deal:
         """Return over how many of the memory ports that are left rows are dealt: so many joined that a word has the shortest row, and as many channels
@@ -293,8 +293,8 @@ class Maker:
         free = min(self.target.ports - ports, memory.channels - 1)
         room = 1 << max(1, free).bit_length() - 1
         held = sum(table.rows * size for table, size in zip(self.tables, sizes, strict=True))
-        whole = held <= room * memory.channel_bytes
-        if not sizes or max(sizes) > 1 << CHUNK_BITS or room == 1 or not whole:
+        fits = held <= room * memory.channel_bytes
+        if not sizes or max(sizes) > 1 << CHUNK_BITS or room == 1 or not fits:
             return Deal()
         joined = min(room, max(1, min(sizes) // bus), MOST_BUS_BYTES // bus)
         each = max(*sizes, bus * joined) // joined

@@ -96,7 +96,7 @@ class Distances:
     @cached_property
     def spare(self) -> dict[int, int]:
         """By operation, how much later than a batch it may start: it has started, and an input's slot is free, when the next one begins."""
-        found = {}
+        slack = {}
         for n in self.numbers:
             op = self.program.ops[n]
             ends = [
@@ -104,17 +104,17 @@ class Distances:
                 for o in op.operands
                 if self.program.buffers[o.buffer].kind in ("input", "index")
             ]
-            found[n] = -1 - max(ends, default=0)
-        return found
+            slack[n] = -1 - max(ends, default=0)
+        return slack
 
     def needs(self, number: int) -> set[int]:
         """Return an operation and all that it depends on in its batch."""
-        found, left = {number}, [number]
+        numbers, left = {number}, [number]
         while left:
-            more = {d.first for d in self.behind[left.pop()] if not d.turns} - found
-            found |= more
+            more = {d.first for d in self.behind[left.pop()] if not d.turns} - numbers
+            numbers |= more
             left += more
-        return found
+        return numbers
 
     def low(self, number: int, starts: Mapping[int, int]) -> int:
         """Return the first start behind what is placed in the same batch."""

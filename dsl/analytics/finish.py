@@ -37,10 +37,10 @@ def finish(
 ) -> tuple[Graph, list[Diagnostic]]:
     """Return the checked graph and the warnings; `init`, `epochs` and `batch` are the kernel's. Raises KernelError."""
     count = _batch(kernel, builder, batch)
-    given = {r.model: r for r in returns}
+    by_model = {r.model: r for r in returns}
     roots: list[int] = []
     for model in kernel.of_kind("model"):
-        if model.name not in given:
+        if model.name not in by_model:
             raise kernel.error(
                 "E406",
                 f"the model {model.name} gets no new value",
@@ -49,9 +49,9 @@ def finish(
                 hint=f"return its new value, as in `return {model.name} - rate * step` "
                 f"(as text: `{model.name} <- {model.name} - rate * step`)",
             )
-        ref = _new_value(kernel, builder, model, given[model.name])
+        ref = _new_value(kernel, builder, model, by_model[model.name])
         if builder.changed_model(ref) is None and builder.region(ref) is Region.TUPLE:
-            _of_one_tuple(kernel, builder, given[model.name], count, batch)
+            _of_one_tuple(kernel, builder, by_model[model.name], count, batch)
         roots.append(ref.index)
     until = builder.until[0].index if builder.until else None
     graph = _assemble(kernel, builder, roots, until, init, epochs, count)
@@ -97,17 +97,17 @@ def _new_value(kernel: AnyKernel, builder: AnalyticsBuilder, model: Parameter, r
 def _of_one_tuple(
     kernel: AnyKernel, builder: AnalyticsBuilder, r: Return, count: int, batch: Option | None
 ) -> None:
-    """Raise KernelError (E427) where a batch has more tuples than the one that a new value belongs to."""
+    """Raise KernelError (E427) where a new value belongs to one tuple, and a batch has more."""
     if not builder.merges and count == 1:
         return
-    what, said = f"a batch has {count} of them", (batch or r).span
+    what, place = f"a batch has {count} of them", (batch or r).span
     if builder.merges:
-        what, said = "the kernel merges", builder.nodes[builder.merges[0]].span
+        what, place = "the kernel merges", builder.nodes[builder.merges[0]].span
     raise kernel.error(
         "E427",
         f"the new value of {r.model} belongs to a single tuple, but {what}",
         r.span,
-        (said, "merged here" if builder.merges else "given here"),
+        (place, "merged here" if builder.merges else "given here"),
         hint="within a batch the model is held still: merge what the new value is made of, or merge nothing at all",
     )
 
@@ -192,11 +192,11 @@ def _variables(
     kernel: AnyKernel, builder: AnalyticsBuilder, number: Mapping[int, int]
 ) -> dict[str, Variable]:
     """Return the parameters whose nodes have a number."""
-    found = {}
+    variables = {}
     for parameter in kernel.parameters:
         ref = builder.variables[parameter.name]
         if ref.index in number:
-            found[parameter.name] = Variable(
+            variables[parameter.name] = Variable(
                 parameter.name,
                 parameter.kind,
                 parameter.dims,
@@ -205,7 +205,7 @@ def _variables(
                 number[ref.index],
                 parameter.default,
             )
-    return found
+    return variables
 
 
 def score_of(builder: AnalyticsBuilder) -> tuple[int, str] | str:
@@ -215,7 +215,7 @@ def score_of(builder: AnalyticsBuilder) -> tuple[int, str] | str:
         return builder.scored[0].index, builder.scored[1]
     nodes = builder.nodes
     made_of = {kind: set[int]() for kind in ("output", "input", "model")}
-    found: dict[int, None] = {}
+    candidates: dict[int, None] = {}
     for index, node in enumerate(nodes):
         kind = "input" if node.op == "index" else node.op
         if kind in made_of:
@@ -226,11 +226,11 @@ def score_of(builder: AnalyticsBuilder) -> tuple[int, str] | str:
         labels, inputs, models = made_of.values()
         if any(i in labels and i not in inputs | models for i in node.inputs):
             scores = (i for i in node.inputs if i in inputs & models and i not in labels)
-            found |= dict.fromkeys(i for i in scores if nodes[i].region is Region.TUPLE)
-    if len(found) != 1:
-        listed = f"there are {len(found)}" if found else "there is none"
+            candidates |= dict.fromkeys(i for i in scores if nodes[i].region is Region.TUPLE)
+    if len(candidates) != 1:
+        listed = f"there are {len(candidates)}" if candidates else "there is none"
         return f"its score is the one value that is compared with its label: {listed}"
-    [index] = found
+    [index] = candidates
     if nodes[index].shape:
         return f"what it compares with its label is {D.show(nodes[index].shape)}, and a score is one number"
     return index, "score"

@@ -47,15 +47,15 @@ class PythonKernel(Traced, Kernel):
         )
         spans = self.return_spans(len(values))
         if len(values) != len(models):
-            whole = spans[0] if spans else self.name_span
+            span = spans[0] if spans else self.name_span
             if spans and len(spans) > 1:
-                whole = Span(
-                    whole.file, whole.line, whole.column, spans[-1].end_line, spans[-1].end_column
+                span = Span(
+                    span.file, span.line, span.column, spans[-1].end_line, spans[-1].end_column
                 )
             raise builder.error(
                 "E407",
                 f"the kernel returns {plural(len(values), 'value', 'values')} for {plural(len(models), 'model', 'models')}",
-                whole,
+                span,
                 hint=f"return the new value of {models[0].name} alone"
                 if len(models) == 1
                 else f"return the new values of {', '.join(m.name for m in models)}, in this order",
@@ -102,7 +102,7 @@ class TextKernel(text.Written, Kernel):
         return list(statements.returns.values())
 
     def set_statements(self, options: list[Any]) -> None:
-        given: dict[str, Span] = {}
+        spans: dict[str, Span] = {}
         for option in options:
             value = option.children[-1]
             if option.data == "init":
@@ -113,15 +113,15 @@ class TextKernel(text.Written, Kernel):
                 )
                 continue
             span = text.span_of(self.file, option)
-            if option.data in given:
+            if option.data in spans:
                 raise self.error(
                     "E204",
                     f"{option.data} is given twice",
                     span,
-                    (given[option.data], "first given here"),
+                    (spans[option.data], "first given here"),
                     hint="leave one of them out",
                 )
-            given[option.data] = span
+            spans[option.data] = span
             set_option = self.set_epochs if option.data == "epochs" else self.set_batch
             set_option(text.literal(self, value), text.span_of(self.file, value))
 

@@ -35,7 +35,7 @@ SHARES = (0.5, 0.25, 0.125, 0.06)
 def placed(graph: Graph, place: Mapping[str, str]) -> dict[str, int | None]:
     """Return the models that the user puts into memory, with their lines where they are given. Raises KernelError (E605)."""
     models = [v.name for v in graph.of_kind("model")]
-    found: dict[str, int | None] = {}
+    lines_of: dict[str, int | None] = {}
     for name, where in place.items():
         if name not in models:
             hint = closest(name, models) or f"its models are {', '.join(models)}"
@@ -50,23 +50,23 @@ def placed(graph: Graph, place: Mapping[str, str]) -> dict[str, int | None]:
                 "E605", f"{where!r} is no place of a model", Span.whole("--place"), hint=hint
             )
         if kind == "memory":
-            found[name] = int(lines) if lines else None
-    return found
+            lines_of[name] = int(lines) if lines else None
+    return lines_of
 
 
 def check_no_places(graph: Graph, choices: Choices) -> None:
     """Raise KernelError (E605) for options of rows, where a kernel has none."""
     placed(graph, choices.place)
-    for option, said in (("--place", choices.place), ("--dedupe", choices.dedupe)):
-        if said:
+    for option, choice in (("--place", choices.place), ("--dedupe", choices.dedupe)):
+        if choice:
             what = f"{graph.name} reads and changes no rows by an index"
             raise error("E605", what, Span.whole(option), hint=f"leave {option} out")
 
 
 def _held(names: Sequence[str], asked: Mapping[str, int | None], least: int) -> int:
-    """Return how many lines the user asks for, those that batches need where that is none; 0 where that is not said."""
-    given = [lines for name in names if (lines := asked.get(name)) is not None]
-    return (max(given) or least) if given else 0
+    """Return how many lines the user asks for: for 0 the lines that batches need (`least`); 0 where the user names no number."""
+    counts = [lines for name in names if (lines := asked.get(name)) is not None]
+    return (max(counts) or least) if counts else 0
 
 
 def placed_tables(
@@ -102,14 +102,14 @@ def placed_tables(
         if 0 < lines < least:
             return f"two batches of {graph.merge_count} may ask for {least} rows of {names[0]}, and {lines} are held"
         tables.append(RowTable(tuple(names), columns, rows, min(lines, rows) or -least))
-    found = _with_lines(maker, tables, share)
-    if not tables or isinstance(found, str):
-        return found or "no model is read and changed by an index alone"
+    row_tables = _with_lines(maker, tables, share)
+    if not tables or isinstance(row_tables, str):
+        return row_tables or "no model is read and changed by an index alone"
     hot, groups = maker.choices.hot, {names[0]: by for names, by in _groups(graph)}
-    asked_at = [sum(indices[i].places for i in groups[table.models[0]]) for table in found]
+    asked_at = [sum(indices[i].places for i in groups[table.models[0]]) for table in row_tables]
     return tuple(
         divided(table, hot, 2 * graph.merge_count * count)
-        for table, count in zip(found, asked_at, strict=True)
+        for table, count in zip(row_tables, asked_at, strict=True)
     )
 
 
@@ -148,10 +148,10 @@ def divided(table: RowTable, hot: Mapping[str, Sequence[int]], asked: int) -> Ro
 def _with_lines(
     maker: Maker, tables: Sequence[RowTable], share: float
 ) -> tuple[RowTable, ...] | str:
-    """Return tables with as many lines as there is room for, a power of two, where none are given: those that a batch needs are noted negative."""
+    """Return tables with their lines. Minus the lines that a batch needs say that the user gave none: then as many as there is room for, a power of two."""
     target, width = maker.target, maker.fmt.width
     have = share * (target.bram * target.bram_bits + target.uram * ULTRA_BITS)
-    found: list[RowTable] = []
+    row_tables: list[RowTable] = []
     for table in tables:
         lines = table.lines
         if lines < 0:
@@ -161,8 +161,8 @@ def _with_lines(
             if _bits(table, lines, width) > 2 * each:
                 need = _bits(table, lines, width)
                 return f"{lines} lines for rows of {table.models[0]} and what finds them take {need:,} bits of RAM blocks"
-        found.append(RowTable(table.models, table.columns, table.rows, lines))
-    return tuple(found)
+        row_tables.append(RowTable(table.models, table.columns, table.rows, lines))
+    return tuple(row_tables)
 
 
 def _bits(table: RowTable, lines: int, width: int) -> int:
@@ -207,8 +207,8 @@ def _groups(graph: Graph) -> list[tuple[list[str], list[str]]]:
             names, indices = names | group[0], indices | group[1]
             groups.remove(group)
         groups.append((names, indices))
-    found = [(sorted(names, key=order.index), sorted(by)) for names, by in groups]
-    return sorted(found, key=lambda group: order.index(group[0][0]))
+    pairs = [(sorted(names, key=order.index), sorted(by)) for names, by in groups]
+    return sorted(pairs, key=lambda group: order.index(group[0][0]))
 
 
 def _unfit_table(graph: Graph, names: Sequence[str], by: Sequence[str]) -> Iterator[str]:

@@ -110,32 +110,32 @@ class IndexedBuilder(GraphBuilder):
 
     def _made_of(self, ref: Ref) -> list[int]:
         """Return the nodes of a sum or product of counts, places and whole numbers, in their order; none where it is another value."""
-        todo, found = [ref.index], set[int]()
+        todo, indices = [ref.index], set[int]()
         while todo:
             index = todo.pop()
             node = self.nodes[index]
-            if index in found:
+            if index in indices:
                 continue
-            found.add(index)
-            whole = node.op in INTEGERS or node.op == "count" or "places" in node.attrs
+            indices.add(index)
+            is_integer = node.op in INTEGERS or node.op == "count" or "places" in node.attrs
             if node.op in _AS_INTEGERS:
                 todo += node.inputs
-            elif not whole and not (node.op == "const" and _exact(node.attrs["value"])):
+            elif not is_integer and not (node.op == "const" and _exact(node.attrs["value"])):
                 return []
-        return sorted(found)
+        return sorted(indices)
 
     def _as_integer(self, ref: Ref, span: Span) -> Ref:
         """Return what is whole as an integer."""
-        made: dict[int, Ref] = {}
+        integers: dict[int, Ref] = {}
         for index in self._made_of(ref):
-            node, found = self.nodes[index], Ref(index)
+            node, integer = self.nodes[index], Ref(index)
             if node.op in _AS_INTEGERS:
-                of = [made[i] for i in node.inputs]
-                found = self.operation(_AS_INTEGERS[node.op], of, node.shape, span)
+                of = [integers[i] for i in node.inputs]
+                integer = self.operation(_AS_INTEGERS[node.op], of, node.shape, span)
             elif node.op not in INTEGERS and node.op != "const":
-                found = self.operation("integer", [found], node.shape, span)
-            made[index] = found
-        return made[ref.index]
+                integer = self.operation("integer", [integer], node.shape, span)
+            integers[index] = integer
+        return integers[ref.index]
 
     def _of_integers(self, symbol: str, operands: Sequence[Operand]) -> bool:
         """Return whether an operator is one of integers: what can be a value or an integer is one for `//`, `%`, `==` and `!=`."""

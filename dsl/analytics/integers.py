@@ -58,9 +58,9 @@ def _rows(values: Sequence[Array], flags: Sequence[bool], attrs: dict[str, Any])
     table, index = values
     _check(table, index, attrs["name"])
     absent = index == ABSENT
-    found = table[np.where(absent, 0, index)]
-    found[absent] = 0
-    return np.asarray(found)
+    rows = table[np.where(absent, 0, index)]
+    rows[absent] = 0
+    return np.asarray(rows)
 
 
 def _check(table: Array, index: Array, name: str) -> None:

@@ -69,15 +69,15 @@ def run(
 
     Raises IndexError for a row that a model does not have, OverflowError for an integer that 64 bits do not hold.
     """
-    given = {**inputs, **(outputs or {})}
+    arrays = {**inputs, **(outputs or {})}
     table: dict[int, np.ndarray] = {}
     rows = 0
     sizes: dict[str, int] = {}
     for variable in (v for kind in ("input", "output", "index") for v in graph.of_kind(kind)):
         if variable.kind == "index":
-            array, sizes[variable.name] = _integers(given[variable.name])
+            array, sizes[variable.name] = _integers(arrays[variable.name])
         else:
-            array = np.asarray(given[variable.name], dtype=np.float64)
+            array = np.asarray(arrays[variable.name], dtype=np.float64)
         rows = array.shape[0]
         table[variable.node] = array.reshape(rows, *variable.shape)
     if len({array.shape[0] for array in table.values()}) > 1:
@@ -85,9 +85,9 @@ def run(
     return _Run(graph, table, rows, sizes).train(graph.epochs if epochs is None else epochs)
 
 
-def _integers(given: np.ndarray) -> tuple[np.ndarray, int]:
+def _integers(indices: np.ndarray) -> tuple[np.ndarray, int]:
     """Return indices, with `ABSENT` for what is masked, and the bytes of their column's type."""
-    masked = np.ma.asarray(given)
+    masked = np.ma.asarray(indices)
     if masked.dtype.kind not in "iub":
         raise TypeError(f"indices are integers, not {masked.dtype}")
     return np.ma.filled(masked.astype(np.int64), ABSENT), 8 if masked.dtype.itemsize == 8 else 4
@@ -216,10 +216,10 @@ class _Run:
     def change(self, index: int, tuples: dict[int, np.ndarray], part: slice) -> Change:
         """Return what a change does for these tuples."""
         node, nodes = self.graph.nodes[index], self.graph.nodes
-        base, at, given = node.inputs
+        base, at, update = node.inputs
         count = part.stop - part.start
         places, values = (
-            tuples[i] if nodes[i].region is Region.TUPLE else tuples[i][None] for i in (at, given)
+            tuples[i] if nodes[i].region is Region.TUPLE else tuples[i][None] for i in (at, update)
         )
         rows = nodes[at].shape + nodes[base].shape[1:]
         values = values.reshape(

@@ -45,9 +45,9 @@ class Kernel(AnyKernel):
 
     def trace(self, dims: Mapping[str, int] | None = None, **sizes: int) -> Graph:
         """Return the kernel's graph for the given sizes of its named dimensions. Raises KernelError."""
-        given = {**(dims or {}), **sizes}
-        self.check_dims(given)
-        missing = [name for name in self.dim_names if name not in given]
+        dim_sizes = {**(dims or {}), **sizes}
+        self.check_dims(dim_sizes)
+        missing = [name for name in self.dim_names if name not in dim_sizes]
         if missing:
             parameter = next(p for p in self.parameters if missing[0] in p.dims)
             raise self.error(
@@ -57,9 +57,9 @@ class Kernel(AnyKernel):
                 hint=f"give it with --dim {missing[0]}=SIZE",
             )
         for model in self.of_kind("model"):
-            sizes_of = (d if isinstance(d, int) else given[d] for d in model.dims)
+            sizes_of = (d if isinstance(d, int) else dim_sizes[d] for d in model.dims)
             self._check_numbers(model, prod(sizes_of))
-        return self._trace(given)
+        return self._trace(dim_sizes)
 
     def _check_numbers(self, model: Parameter, numbers: int) -> None:
         if numbers > MAX_NUMBERS:
@@ -77,9 +77,9 @@ class Kernel(AnyKernel):
 
     def outline(self, dims: Mapping[str, int] | None = None) -> Graph:
         """Return the checked graph for sizes that may still be unknown: its shapes have them, too. Raises KernelError."""
-        given = dict(dims or {})
-        self.check_dims(given)
-        return self._trace(given)
+        dim_sizes = dict(dims or {})
+        self.check_dims(dim_sizes)
+        return self._trace(dim_sizes)
 
     def _trace(self, sizes: dict[str, int]) -> Graph:
         builder = AnalyticsBuilder(self.dialect, self.parameters, sizes, self.source)

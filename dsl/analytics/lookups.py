@@ -43,11 +43,9 @@ def check_by_integers(graph: Graph) -> None:
 
 def in_order(parts: Sequence[np.ndarray], count: int) -> Lookups:
     """Join what is read and what is changed, [tuples, places] each, by batches of `count` tuples."""
-    whole = len(parts[0]) // count
-    cut = [
-        (p[: whole * count].reshape(whole, count * p.shape[1]), p[whole * count :].reshape(1, -1))
-        for p in parts
-    ]
+    batches = len(parts[0]) // count
+    end = batches * count
+    cut = [(p[:end].reshape(batches, count * p.shape[1]), p[end:].reshape(1, -1)) for p in parts]
     rows = np.concatenate(
         [np.concatenate(pieces, axis=1).ravel() for pieces in zip(*cut, strict=True)]
     )
@@ -55,5 +53,5 @@ def in_order(parts: Sequence[np.ndarray], count: int) -> Lookups:
         np.concatenate([np.zeros(r.shape, bool), np.ones(c.shape, bool)], axis=1).ravel()
         for r, c in zip(*cut, strict=True)
     ]
-    there = rows != ABSENT
-    return Lookups(rows[there], np.concatenate(flags)[there])
+    mask = rows != ABSENT
+    return Lookups(rows[mask], np.concatenate(flags)[mask])

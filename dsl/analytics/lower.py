@@ -79,7 +79,7 @@ class Lowering:
     """The operations of a graph as they are written down, and where each node's value is found."""
 
     def __init__(self, graph: Graph, lanes: int, serial_limit: int):
-        self.graph, self.made = graph, Emitter(lanes, serial_limit)
+        self.graph, self.emitter = graph, Emitter(lanes, serial_limit)
         self.memo: dict[tuple[int, str], View] = {}
         self.run_values: dict[int, np.ndarray] = {}
         self.uses = Counter(i for node in graph.nodes for i in node.inputs)
@@ -117,8 +117,8 @@ class Lowering:
                 if graph.nodes[graph.until].region in (Region.CONVERGENCE, Region.MODEL, Region.RUN)
                 else "batch"
             )
-            until = self.made.plain(self.value(graph.until, region), (1, 1), region).buffer
-        self.made.drop_dead({*models, *(() if until is None else (until,))})
+            until = self.emitter.plain(self.value(graph.until, region), (1, 1), region).buffer
+        self.emitter.drop_dead({*models, *(() if until is None else (until,))})
         return self._program(models, until=until)
 
     def _scored(self) -> Program:
@@ -126,25 +126,25 @@ class Lowering:
         [root] = self.graph.returns
         models = [self.leaf(v.node).buffer for v in self.graph.of_kind("model")]
         view = self.value(root, "group")
-        if self.made.buffers[view.buffer].kind == "input" or view.column:
-            view = self.made.copy(view, (1, 1), "group", "score")
-        self.made.drop_dead({view.buffer})
+        if self.emitter.buffers[view.buffer].kind == "input" or view.column:
+            view = self.emitter.copy(view, (1, 1), "group", "score")
+        self.emitter.drop_dead({view.buffer})
         return self._program(models, score=view.buffer)
 
     def _program(
         self, models: list[int], until: int | None = None, score: int | None = None
     ) -> Program:
         return Program(
-            self.made.lanes,
-            self.made.buffers,
-            self.made.ops,
+            self.emitter.lanes,
+            self.emitter.buffers,
+            self.emitter.ops,
             models,
             sorted(self.run_values),
             [self.run_values[n] for n in sorted(self.run_values)],
             until,
             score,
-            self.graph.merge_count != 1 and any(op.changes_rows for op in self.made.ops),
-            self.graph.merge_count > 1 and by_integers(self.made.ops, self.made.buffers),
+            self.graph.merge_count != 1 and any(op.changes_rows for op in self.emitter.ops),
+            self.graph.merge_count > 1 and by_integers(self.emitter.ops, self.emitter.buffers),
         )
 
     # buffers
@@ -158,11 +158,11 @@ class Lowering:
                 value = np.broadcast_to(
                     np.asarray(node.attrs["value"], dtype=np.float64), node.shape
                 ).reshape(shape)
-                number = self.made.buffer(f"const{index}", "run", "core", shape)
+                number = self.emitter.buffer(f"const{index}", "run", "core", shape)
                 self.run_values[number] = value
             elif node.op == "meta":
                 name = node.attrs["name"]
-                number = self.made.buffer(name, "run", "core", shape)
+                number = self.emitter.buffer(name, "run", "core", shape)
                 self.run_values[number] = np.full(
                     shape, self.graph.variables[name].value, dtype=np.float64
                 )
@@ -173,11 +173,11 @@ class Lowering:
                     and lower_rows.only_by_rows(self.graph, index)
                 ):
                     shape = shape[1], 1  # a row is one number
-                number = self.made.buffer(node.attrs["name"], "model", "core", shape)
+                number = self.emitter.buffer(node.attrs["name"], "model", "core", shape)
             elif node.op == "index":
-                number = self.made.buffer(node.attrs["name"], "index", "thread", shape, True)
+                number = self.emitter.buffer(node.attrs["name"], "index", "thread", shape, True)
             else:
-                number = self.made.buffer(node.attrs["name"], "input", "thread", shape)
+                number = self.emitter.buffer(node.attrs["name"], "input", "thread", shape)
             self.memo[key] = View(number)
         return self.memo[key]
 
@@ -197,7 +197,7 @@ class Lowering:
             node.op == "model" and user == "epoch"
         ):  # `until` speaks of the model that the batch began with
             if (index, "old") not in self.memo:
-                self.memo[index, "old"] = self.made.copy(
+                self.memo[index, "old"] = self.emitter.copy(
                     self.leaf(index), _two(node.shape), "batch", f"old_{node.attrs['name']}"
                 )
             return self.memo[index, "old"]
@@ -225,7 +225,7 @@ class Lowering:
                 return View(view.buffer)
             if shape[1] == 1:
                 return View(view.buffer, column=True)
-            return self.made.copy(view, shape, region, f"t{index}", row="c", col="i")
+            return self.emitter.copy(view, shape, region, f"t{index}", row="c", col="i")
         if node.op in MEANINGS:
             return lower_rows.lowered(self, site)
         if node.op in REDUCTIONS:
@@ -234,7 +234,7 @@ class Lowering:
             return self._matmul(site)
         if node.op == "outer":
             operands = self._outer(node, region)
-            return self.emit(site, "mul", operands, self.made.extents(shape, True), shape)
+            return self.emit(site, "mul", operands, self.emitter.extents(shape, True), shape)
         assert node.op in ELEMENTWISE, node.op
         return self._elementwise(site, self._destination(site, shape))
 
@@ -245,14 +245,14 @@ class Lowering:
 
     def _plain(self, node: Node, region: str) -> list[int]:
         """Return the buffers of a node's inputs, none of them seen as a column."""
+        plain, nodes = self.emitter.plain, self.graph.nodes
         return [
-            self.made.plain(self.value(i, region), _two(self.graph.nodes[i].shape), region).buffer
-            for i in node.inputs
+            plain(self.value(i, region), _two(nodes[i].shape), region).buffer for i in node.inputs
         ]
 
     def _destination(self, site: Site, shape: tuple[int, int]) -> int:
         home = "thread" if site.node.region is Region.TUPLE else "core"
-        return self.made.buffer(f"{site.node.op}{site.index}", "temp", home, shape)
+        return self.emitter.buffer(f"{site.node.op}{site.index}", "temp", home, shape)
 
     def operand(
         self, index: int, region: str, out: tuple[int, int], loops: tuple[str, str], vector: bool
@@ -272,12 +272,12 @@ class Lowering:
 
     def _elementwise(self, site: Site, dest: int, merge: str | None = None) -> View:
         fn, shape = ELEMENTWISE[site.node.op].unit, _two(site.node.shape)
-        vector = merge is not None or self.made.vector(fn, shape)
+        vector = merge is not None or self.emitter.vector(fn, shape)
         operands = tuple(
             self.operand(i, site.region, shape, ("i", "c"), vector) for i in site.node.inputs
         )
-        extents = self.made.extents(shape, vector)
-        return self.made.append(site, fn, operands, extents, dest, vector=vector, merge=merge)
+        extents = self.emitter.extents(shape, vector)
+        return self.emitter.append(site, fn, operands, extents, dest, vector=vector, merge=merge)
 
     def emit(
         self,
@@ -289,7 +289,8 @@ class Lowering:
         **more: Any,
     ) -> View:
         """Add an operation with a buffer of its own for the result."""
-        return self.made.append(site, fn, operands, extents, self._destination(site, shape), **more)
+        dest = self._destination(site, shape)
+        return self.emitter.append(site, fn, operands, extents, dest, **more)
 
     # reductions
 
@@ -337,16 +338,16 @@ class Lowering:
             again, extents = Operand(result.buffer, "", "j", False), (1, 1, self._beats(rows))
             result = self.emit(site, "pass", (again,), extents, (1, 1), reduce=reduce, columns=rows)
         if operation.after:
-            total = self.made.buffers[result.buffer]
+            total = self.emitter.buffers[result.buffer]
             shape = total.rows, total.cols
-            vector = self.made.vector(operation.after, shape)
+            vector = self.emitter.vector(operation.after, shape)
             operand = Operand(result.buffer, "", "c", not vector)
-            extents = self.made.extents(shape, vector)
+            extents = self.emitter.extents(shape, vector)
             result = self.emit(site, operation.after, (operand,), extents, shape, vector=vector)
         return result
 
     def _beats(self, columns: int) -> int:
-        return -(-columns // self.made.lanes)
+        return -(-columns // self.emitter.lanes)
 
     def _matmul(self, site: Site) -> View:
         left, right = (self.graph.nodes[i] for i in site.node.inputs)
@@ -369,7 +370,7 @@ class Lowering:
         """Lower the node to be merged, fused with the merge where nothing else reads it; return the accumulator."""
         site = Site(source, self.graph.nodes[source], "group")
         shape = _two(site.node.shape)
-        accumulator = lambda: self.made.buffer(f"merge{source}", "acc", "core", shape)
+        accumulator = lambda: self.emitter.buffer(f"merge{source}", "acc", "core", shape)
         if self._fusible(source):
             return self._elementwise(site, accumulator(), merge)
         operands: tuple[Operand, ...]
@@ -377,13 +378,13 @@ class Lowering:
             fn, operands = "mul", self._outer(site.node, "group")
         else:
             fn, operands = "pass", (self.operand(source, "group", shape, ("i", "c"), True),)
-        extents = self.made.extents(shape, True)
-        return self.made.append(site, fn, operands, extents, accumulator(), merge=merge)
+        extents = self.emitter.extents(shape, True)
+        return self.emitter.append(site, fn, operands, extents, accumulator(), merge=merge)
 
     def _store(self, index: int, model: int, implicit: View | None) -> None:
         """Make node `index` the new value of a model, written by its own operation if that reads no other model."""
         node = self.graph.nodes[index]
-        shape = (self.made.buffers[model].rows, self.made.buffers[model].cols)
+        shape = (self.emitter.buffers[model].rows, self.emitter.buffers[model].cols)
         view = implicit or self.value(index, "batch")
         if (
             implicit is None
@@ -391,23 +392,23 @@ class Lowering:
             and self.uses[index] == 1
             and node.region is not Region.TUPLE
         ):
-            last = self.made.ops[-1]
-            if last.dest == view.buffer and last.vector and self.made.streams(last, model):
-                self.made.ops[-1] = replace(last, dest=model)
+            last = self.emitter.ops[-1]
+            if last.dest == view.buffer and last.vector and self.emitter.streams(last, model):
+                self.emitter.ops[-1] = replace(last, dest=model)
                 return
-        if self.made.buffers[view.buffer].kind == "model" and view.buffer != model:
+        if self.emitter.buffers[view.buffer].kind == "model" and view.buffer != model:
             # two models trade places: by way of a copy
-            view = self.made.copy(view, shape, "batch", f"old{index}")
+            view = self.emitter.copy(view, shape, "batch", f"old{index}")
         if view.column:
             operand = Operand(view.buffer, "", "i", True)
         else:
             operand = Operand(view.buffer, "i" if shape[0] > 1 else "", "c", False)
-        self.made.ops.append(
+        self.emitter.ops.append(
             Op(
-                f"new_{self.made.buffers[model].name}",
+                f"new_{self.emitter.buffers[model].name}",
                 "pass",
                 (operand,),
-                self.made.extents(shape, True),
+                self.emitter.extents(shape, True),
                 True,
                 None,
                 False,

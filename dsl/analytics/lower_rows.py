@@ -50,8 +50,8 @@ def lowered(low: Lowering, site: Site) -> View:
     if node.op == "integer" and low.graph.nodes[node.inputs[0]].op in ("count", "const"):
         return _integer(low, node.inputs[0], site.region)
     if node.op == "count":  # the value of an integer
-        whole = _element(_integer(low, site.index, site.region))
-        return _emit(low, site, "number", (whole,), shape, (_MOST_PLACES,))
+        integer = _element(_integer(low, site.index, site.region))
+        return _emit(low, site, "number", (integer,), shape, (_MOST_PLACES,))
     if node.op == "integer":
         source = low.operand(node.inputs[0], site.region, shape, ("i", "c"), False)
         bits = abs(width_of(span(low.graph.nodes, site.index)))
@@ -109,7 +109,7 @@ def _integer(low: Lowering, index: int, region: str) -> View:
 
 def _constant(low: Lowering, index: int) -> View:
     node = low.graph.nodes[index]
-    number = low.made.buffer(f"int{index}", "run", "core", _two(node.shape), integer=True)
+    number = low.emitter.buffer(f"int{index}", "run", "core", _two(node.shape), integer=True)
     value = np.broadcast_to(np.asarray(node.attrs["value"], dtype=np.float64), node.shape)
     low.run_values[number] = value.reshape(_two(node.shape))
     return View(number)
@@ -119,10 +119,10 @@ def _count(low: Lowering, index: int, region: str) -> View:
     node = low.graph.nodes[index]
     bag = _integer(low, node.inputs[0], region)
     places = _two(low.graph.nodes[node.inputs[0]].shape)[1]
-    dest = low.made.buffer(f"places{index}", "temp", "thread", (1, 1), integer=True)
+    dest = low.emitter.buffer(f"places{index}", "temp", "thread", (1, 1), integer=True)
     site = Site(index, node, region)
     operand = Operand(bag.buffer, "", "j", True)
-    return low.made.append(site, "count", (operand,), (1, 1, places), dest, vector=False)
+    return low.emitter.append(site, "count", (operand,), (1, 1, places), dest, vector=False)
 
 
 def _emit(
@@ -137,8 +137,8 @@ def _emit(
     home = "thread" if node.region is Region.TUPLE else "core"
     integer = node.op in INTEGERS
     bits = abs(width_of(span(low.graph.nodes, site.index))) if integer else 0
-    dest = low.made.buffer(f"{node.op}{site.index}", "temp", home, shape, integer, bits)
-    return low.made.append(site, fn, operands, (*shape, 1), dest, vector=False, detail=detail)
+    dest = low.emitter.buffer(f"{node.op}{site.index}", "temp", home, shape, integer, bits)
+    return low.emitter.append(site, fn, operands, (*shape, 1), dest, vector=False, detail=detail)
 
 
 def _rows(low: Lowering, site: Site) -> View:
@@ -152,7 +152,7 @@ def _rows(low: Lowering, site: Site) -> View:
         Operand(low.value(table, site.region).buffer, "", "c", False),
         Operand(at, "", ("c" if numbers else "i") if bag else "", True),
     )
-    extents = low.made.extents(shape, not numbers)
+    extents = low.emitter.extents(shape, not numbers)
     return low.emit(site, "rows", operands, extents, shape, vector=not numbers, detail=(rows,))
 
 
@@ -180,21 +180,21 @@ def change(low: Lowering, index: int, model: int) -> None:
         _kept(low, Operand(_integer(low, at, "group").buffer, "", "i" if bag else "", True)),
         _kept(low, low.operand(value, "group", want, loops, not numbers)),
     )
-    extents = (want[1], 1, 1) if numbers else low.made.extents(want, True)
+    extents = (want[1], 1, 1) if numbers else low.emitter.extents(want, True)
     site = Site(index, node, "batch")  # as new models are written
     fn, detail = f"at {node.attrs['change']}", (table.shape[0],)
-    low.made.append(site, fn, operands, extents, model, detail=detail)
-    op: Op = low.made.ops[-1]
-    low.made.ops[-1] = replace(op, home="core")
+    low.emitter.append(site, fn, operands, extents, model, detail=detail)
+    op: Op = low.emitter.ops[-1]
+    low.emitter.ops[-1] = replace(op, home="core")
 
 
 def spaced(
     ops: Sequence[Op], buffers: Sequence[Buffer], fmt: Format, arrays: Collection[str]
 ) -> list[Op]:
     """Return the operations with changes by a bag as far apart, from place to place, as two of one row must be; `arrays`: indices whose
-    places may be one row, as those of computed rows may. Columns have rows of their own."""
+    places may be one row, as those of computed rows may. No two columns share a row."""
     copied = {op.dest: op.operands[0].buffer for op in ops if op.fn == "pass"}
-    found = []
+    operations = []
     for op in ops:
         if op.changes_rows and op.extents[0] > 1:
             bag = op.operands[1].buffer
@@ -203,14 +203,14 @@ def spaced(
                 i, c, _ = op.extents
                 least = op.fetch - FETCH + latency(op.unit_fn, fmt)
                 op = replace(op, extents=(i, c, -(-least // c)))
-        found.append(op)
-    return found
+        operations.append(op)
+    return operations
 
 
 def _kept(low: Lowering, operand: Operand) -> Operand:
     """Return how an operation reads what all tuples of a batch left for its end: there is a slot for each of them."""
-    made, count = low.made, low.graph.merge_count
-    buffer = made.buffers[operand.buffer]
+    buffers, count = low.emitter.buffers, low.graph.merge_count
+    buffer = buffers[operand.buffer]
     if count == 1 or buffer.home == "core":
         return operand
     kept = operand.buffer
@@ -218,7 +218,7 @@ def _kept(low: Lowering, operand: Operand) -> Operand:
         shape, name = (buffer.rows, buffer.cols), f"kept_{buffer.name}"
         key = (operand.buffer, "kept")
         if key not in low.memo:
-            low.memo[key] = made.copy(View(operand.buffer), shape, "group", name)
+            low.memo[key] = low.emitter.copy(View(operand.buffer), shape, "group", name)
         kept = low.memo[key].buffer
-    made.buffers[kept] = replace(made.buffers[kept], slots=max(count, 1), integer=buffer.integer)
+    buffers[kept] = replace(buffers[kept], slots=max(count, 1), integer=buffer.integer)
     return replace(operand, buffer=kept)

@@ -36,8 +36,8 @@ def why_golden_alone(
     """
     if not by_rows(graph):
         return ""
-    found = _of_graph(graph)
-    reason = next(found, "")
+    reasons = _of_graph(graph)
+    reason = next(reasons, "")
     if not reason and indices is not None:
         reason = next(_of_bags(graph, indices), "")
     if not reason and maker is not None:

@@ -35,11 +35,11 @@ class Table:
         """Return as bits at which cycles of an interval so many beats in a row are free."""
         if beats > self.interval:
             return 0
-        found, have = ~self.busy & ((1 << self.interval) - 1), 1
+        slots, have = ~self.busy & ((1 << self.interval) - 1), 1
         while have < beats:  # runs of twice the length, from two that touch
             more = min(have, beats - have)
-            found, have = found & turned(found, more, self.interval), have + more
-        return found
+            slots, have = slots & turned(slots, more, self.interval), have + more
+        return slots
 
     def next_free(self, start: int, beats: int) -> int:
         """Return the first free start from `start` on, along a timeline."""
@@ -94,11 +94,11 @@ class Placement:
 
     def span(self, number: int) -> int:
         """Return the longest time from first to last use of a unit that an operation is on."""
-        found = 0
+        longest = 0
         for (key, _, _), unit in zip(self.uses[number], self.units[number], strict=True):
             begins, ends = zip(*self.times[key, unit].values(), strict=True)
-            found = max(found, max(ends) - min(begins))
-        return found
+            longest = max(longest, max(ends) - min(begins))
+        return longest
 
     def remove(self, number: int) -> None:
         start = self.starts.pop(number)

@@ -102,12 +102,12 @@ def plan(
     check_hot(graph, maker.choices.hot)
     reason, code = why_golden_alone(graph, maker, bound), "E496"
     if not reason:
-        said = {
+        options = {
             "--place": asked,
             "--hot": maker.choices.hot,
             "--dedupe": maker.choices.dedupe,
         }
-        if option := next((name for name, given in said.items() if given), ""):
+        if option := next((name for name, choice in options.items() if choice), ""):
             return _in_memory(one, asked or None, measure, option)
         reason, code = too_large(maker), "E601"
         try:
@@ -120,8 +120,8 @@ def plan(
                 return _in_memory(one, None, measure, "--place")
             except KernelError:  # the models themselves are what is too large
                 pass
-    found = unscheduled(maker, bound)
-    return replace(found, notes={**found.notes, "golden_alone": reason, "refused": code})
+    fallback = unscheduled(maker, bound)
+    return replace(fallback, notes={**fallback.notes, "golden_alone": reason, "refused": code})
 
 
 def _in_memory(
@@ -159,8 +159,8 @@ def _planned(maker: Maker, measure: Measure | None) -> AnalyticsPlan:
     }
     if maker.choices.prefer == "energy":
         power = maker.target.power or CARD
-        said = f"{power.idle_w:g} W idle, {power.max_w:g} W at most ({power.source})"
-        bounds["power"] = f"least energy at {said}"
+        draw = f"{power.idle_w:g} W idle, {power.max_w:g} W at most ({power.source})"
+        bounds["power"] = f"least energy at {draw}"
     return replace(chosen, notes={**chosen.notes, **bounds})
 
 
@@ -187,14 +187,14 @@ class _Planner:
         space = list(self._space())
         if not space:
             raise no_such_plan(self.maker)
-        found = self._estimated(space)
-        if not any(map(self._fits, found)):
+        candidates = self._estimated(space)
+        if not any(map(self._fits, candidates)):
             self.fill = None
-            if not any(map(self._fits, found)):
-                found += self._smallest(found)
-            if not any(map(self._fits, found)):
-                raise none_fits(self.maker, found)
-        measured = self._exact(self._shortlist(found))
+            if not any(map(self._fits, candidates)):
+                candidates += self._smallest(candidates)
+            if not any(map(self._fits, candidates)):
+                raise none_fits(self.maker, candidates)
+        measured = self._exact(self._shortlist(candidates))
         if self.maker.choices.prefer == "time":
             measured += self._grown(min(measured, key=lambda c: c.time))
         best = self._best(measured)
@@ -210,20 +210,20 @@ class _Planner:
             return candidate.resources.fits(self.maker.target) is None
         return candidate.share <= self.fill
 
-    def _ranked(self, found: Iterable[Candidate]) -> list[Candidate]:
+    def _ranked(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Return candidates in the order in which they are preferred, by the cycles that are known of them and the clock."""
-        found = list(found)
-        best = min(c.time for c in found)
+        candidates = list(candidates)
+        best = min(c.time for c in candidates)
         prefer = self.maker.choices.prefer
         if prefer == "energy":
-            return sorted(found, key=_energy)
+            return sorted(candidates, key=_energy)
         limit = best * (_SLOWER if prefer == "area" else TOLERANCE)
-        small = [c for c in found if c.time <= limit]
-        rest = [c for c in found if c.time > limit]
+        small = [c for c in candidates if c.time <= limit]
+        rest = [c for c in candidates if c.time > limit]
         return sorted(small, key=lambda c: (c.area, c.time)) + sorted(rest, key=lambda c: c.time)
 
-    def _best(self, found: Iterable[Candidate]) -> Candidate:
-        return self._ranked(found)[0]
+    def _best(self, candidates: Iterable[Candidate]) -> Candidate:
+        return self._ranked(candidates)[0]
 
     # by estimate
 
@@ -256,15 +256,15 @@ class _Planner:
         return lanes_of(self.maker)
 
     def _estimated(self, space: Iterable[tuple[int, int, int]]) -> list[Candidate]:
-        """Return candidates, but for those that are hopelessly slow beside one that fits, or with more threads than one that is as fast as its
-        stream and any plan, or far too large."""
-        maker, found, best = self.maker, [], float("inf")
+        """Return candidates. Left out are candidates that are hopelessly slow beside one that fits, have more threads than a candidate that is as fast as its
+        stream and any plan, or are far too large."""
+        maker, candidates, best = self.maker, [], float("inf")
         most_threads = set()
         slack = _SLOWER if maker.choices.prefer != "time" else TOLERANCE
         points = []
         for lanes, threads, ports in space:
-            most, given = maker.walkers(lanes), maker.choices.walkers
-            for walkers in {most, -(-most // 2), 1} if given is None else {given}:
+            most, choice = maker.walkers(lanes), maker.choices.walkers
+            for walkers in {most, -(-most // 2), 1} if choice is None else {choice}:
                 stream = maker.stream(lanes, walkers)
                 interval = max(1, int(stream * threads / ports))
                 each = stream / ports * maker.idle(ports)
@@ -277,7 +277,7 @@ class _Planner:
                 continue
             for interval in dict.fromkeys((point.interval, max(1, point.interval // 4))):
                 candidate = maker.make(replace(point, interval=interval))
-                found.append(candidate)
+                candidates.append(candidate)
                 if candidate.cycles < best:
                     if self._fits(candidate):
                         best = candidate.cycles
@@ -287,26 +287,26 @@ class _Planner:
                 if candidate.cycles <= TOLERANCE * max(stream, self._least):
                     most_threads.add(alike)
                     break
-        return found
+        return candidates
 
-    def _smallest(self, found: Iterable[Candidate]) -> list[Candidate]:
+    def _smallest(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Return candidates with one unit of each class, on the fewest threads and ports."""
-        points, walkers = [c.point for c in found], self.maker.choices.walkers or 1
+        points, walkers = [c.point for c in candidates], self.maker.choices.walkers or 1
         few = min((p.threads, p.ports) for p in points)
         lanes = {p.lanes for p in points if (p.threads, p.ports) == few}
         return [self.maker.make(Point(n, *few, walkers, _FEWEST)) for n in sorted(lanes)]
 
-    def _shortlist(self, found: list[Candidate]) -> list[Candidate]:
-        """Return the best of those that fit, by estimate."""
+    def _shortlist(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Return the best candidates that fit, by estimate."""
         if self.fill is None:  # shares are known, and clocks differ
-            found = sorted(filter(self._fits, found), key=lambda c: c.time)
+            candidates = sorted(filter(self._fits, candidates), key=lambda c: c.time)
         else:
-            found = sorted(found, key=lambda c: c.cycles)
-        best = next(c.time for c in found if self._fits(c))
+            candidates = sorted(candidates, key=lambda c: c.cycles)
+        best = next(c.time for c in candidates if self._fits(c))
         slack = TOLERANCE if self.maker.choices.prefer == "time" else _SLOWER
-        near = [c for c in found if c.cycles <= best * slack and self._fits(c)]
+        near = [c for c in candidates if c.cycles <= best * slack and self._fits(c)]
         chosen = self._ranked(near)[:_MEASURED]
-        for candidate in found:
+        for candidate in candidates:
             if len(chosen) == _MEASURED:
                 break
             if candidate not in chosen and self._fits(candidate):
@@ -315,12 +315,12 @@ class _Planner:
 
     # by measurement
 
-    def _exact(self, found: Sequence[Candidate]) -> list[Candidate]:
+    def _exact(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return candidates with exact cycles; not all, once one is as fast as any is estimated."""
         if self.measure is None:
-            return list(found)
-        least, measured = min(c.cycles for c in found), []
-        for candidate in found:
+            return list(candidates)
+        least, measured = min(c.cycles for c in candidates), []
+        for candidate in candidates:
             measured.append(self._measured(candidate))
             if self.maker.choices.prefer == "time" and measured[-1].cycles <= TOLERANCE * least:
                 break
@@ -334,7 +334,7 @@ class _Planner:
 
     def _grown(self, best: Candidate) -> list[Candidate]:
         """Return what the best one becomes by growing what holds it up, until nothing helps, or no plan could be faster."""
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         while best.cycles > TOLERANCE * self._least and self.left > 0:
             for point in self._moves(best):
                 candidate = self.maker.make(point)
@@ -345,12 +345,12 @@ class _Planner:
                 if not self._fits(candidate):
                     continue
                 if self._measured(candidate).time < best.time / TOLERANCE**0.5:
-                    found.append(candidate)
+                    candidates.append(candidate)
                     best = candidate
                     break
             else:
                 break
-        return found
+        return candidates
 
     @cached_property
     def _least(self) -> float:
@@ -390,8 +390,8 @@ class _Planner:
 def _energy(candidate: Candidate) -> float:
     """Return what a tuple takes, in proportion: time at the power of what is used, as `models.energy` counts it."""
     power = candidate.target.power or CARD
-    found = energy(
+    joules = energy(
         candidate.time, idle_w=power.idle_w, max_w=power.max_w, share=candidate.share
     ).joules
-    assert found is not None
-    return found
+    assert joules is not None
+    return joules

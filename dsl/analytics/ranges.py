@@ -54,11 +54,11 @@ def out_of_range(graph: Graph, fmt: Format, policy: InputPolicy = _GOES_ON) -> l
 
     `policy`: what numbers do that do not fit. Raises KernelError (E445) for one that is an error.
     """
-    whole = _of_integers(graph)
+    integers = _of_integers(graph)
     numbers = [
         ("constant", node.attrs["value"], node.span)
         for index, node in enumerate(graph.nodes)
-        if node.op == "const" and index not in whole
+        if node.op == "const" and index not in integers
     ]
     numbers += [
         (f"meta {v.name}", v.value, v.span) for v in graph.of_kind("meta") if v.value is not None
@@ -66,11 +66,11 @@ def out_of_range(graph: Graph, fmt: Format, policy: InputPolicy = _GOES_ON) -> l
     for model in graph.of_kind("model"):
         start = [model.init.low, model.init.high] if isinstance(model.init, Uniform) else model.init
         numbers.append((f"start of {model.name}", start, model.span))
-    found = (
+    findings = (
         _finding(what, np.asarray(value, dtype=np.float64), span, fmt, policy)
         for what, value, span in numbers
     )
-    return [diagnostic for diagnostic in found if diagnostic is not None]
+    return [diagnostic for diagnostic in findings if diagnostic is not None]
 
 
 def check_learned(graph: Graph, fmt: Format) -> None:

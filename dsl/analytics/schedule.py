@@ -82,8 +82,8 @@ def blocking(program: Program, fmt: Format, threads: int, scheduled: Scheduled) 
         key=lambda key: sum(work[key]) / max(units[key[0], key[2], key[3]], 1),
         default=None,
     )
-    found = sorted(waits, key=lambda key: -waits[key])
-    return found if slowest is None or slowest in found else [*found, slowest]
+    classes = sorted(waits, key=lambda key: -waits[key])
+    return classes if slowest is None or slowest in classes else [*classes, slowest]
 
 
 class _Scheduler:
@@ -153,11 +153,10 @@ class _Scheduler:
         thorough = thorough and bool(self.program.models)
         tried = low = self._free(interval, high) if thorough else high
         while low < high:
-            found = search(self._empty(self.distances, count, interval), self.distances, tried)
-            if found is not None:
-                best = min(
-                    best, self._finish(found), key=lambda f: (f.schedule.batch, f.schedule.settle)
-                )
+            placement = search(self._empty(self.distances, count, interval), self.distances, tried)
+            if placement is not None:
+                other = self._finish(placement)
+                best = min(best, other, key=lambda f: (f.schedule.batch, f.schedule.settle))
             if best.schedule.batch <= tried:
                 high = tried
             else:
@@ -277,8 +276,8 @@ class _Scheduler:
 
         drain = max([interval, release, span(group), *(starts[n] + 1 for n in group)])
         distance = self.distances.batch(starts)
-        whole = drain if not self.program.models else max(interval, span(group), -(-drain // 2))
-        batch = max([whole, distance, span(once), *(starts[n] + 1 for n in once)])
+        floor = drain if not self.program.models else max(interval, span(group), -(-drain // 2))
+        batch = max([floor, distance, span(once), *(starts[n] + 1 for n in once)])
         settle, decide = written((*once, *group)), written(regions["epoch"])
         change = self.distances.change(starts)
         if change:

@@ -15,26 +15,26 @@ _PLACES, _ORDERS = 4, 8
 
 
 def search(empty: Placement, distances: Distances, batch: int) -> Placement | None:
-    """Return all operations placed so that a batch follows the other after `batch` cycles, None where that was not found.
+    """Return all operations placed so that a batch follows the other after `batch` cycles, None where no such placement was found.
 
-    Operations are placed one after the other: in the order of `empty`, by the latest and the earliest start, and by what lies between. What found no
-    place in an order most often comes first in the next one, behind what it needs.
+    Operations are placed one after the other: in the order of `empty`, by the latest and the earliest start, and by what lies between. The
+    operation that most often found no place in an order comes first in the next order, behind what it needs.
     """
     windows = distances.windows(batch)
     if windows is None or _overfull(empty, windows):
         return None
-    made = _Search(empty, distances, windows, batch)
+    attempt = _Search(empty, distances, windows, batch)
     worst: dict[tuple[int, ...], int] = {}  # of orders that failed, what found no place most often
     for low, high in ((0, 0), (0, 1), (1, 0), (-1, 1)):
         order = tuple(sorted(empty.uses, key=lambda n: low * windows[n][0] + high * windows[n][1]))
         for _ in range(_ORDERS):
             if order not in worst:
-                made.fails.clear()
-                if made.run(order):
+                attempt.fails.clear()
+                if attempt.run(order):
                     return empty
                 for n in list(empty.starts):
                     empty.remove(n)
-                worst[order] = made.fails.most_common(1)[0][0]
+                worst[order] = attempt.fails.most_common(1)[0][0]
             first = distances.needs(worst[order])
             again = tuple(
                 [n for n in empty.uses if n in first] + [n for n in order if n not in first]

@@ -32,9 +32,9 @@ def span(nodes: Sequence[Any], index: int) -> Range:
             todo += missing
             continue
         number = todo.pop()
-        found = _span(nodes, nodes[number], [known[i] for i in inputs])
-        inside = EXACT[0] <= found[0] and found[1] <= EXACT[1]
-        known[number] = found if inside else EXACT
+        bounds = _span(nodes, nodes[number], [known[i] for i in inputs])
+        inside = EXACT[0] <= bounds[0] and bounds[1] <= EXACT[1]
+        known[number] = bounds if inside else EXACT
     return known[index]
 
 
@@ -47,12 +47,12 @@ def _span(nodes: Sequence[Any], node: Any, of: list[Range]) -> Range:
     if node.op == "hash":
         return _HASH
     if node.op == "integer":
-        whole = nodes[node.inputs[0]]
-        if whole.op == "const":
+        operand = nodes[node.inputs[0]]
+        if operand.op == "const":
             return of[0]
-        if whole.op == "count":
-            return 0, nodes[whole.inputs[0]].shape[-1]
-        places = whole.attrs.get("places")
+        if operand.op == "count":
+            return 0, nodes[operand.inputs[0]].shape[-1]
+        places = operand.attrs.get("places")
         return EXACT if places is None else (0, places - 1)
     if node.op == "negative":
         [(low, high)] = of

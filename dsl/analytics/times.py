@@ -56,8 +56,8 @@ class Times:
             first = self.reads[reader, buffer][0]
             used = first != NEVER
             written = self.writes[source][1]
-            found = int((written[used] + 1 - first[used]).max()) if used.any() else None
-            self._behind[key] = found
+            distance = int((written[used] + 1 - first[used]).max()) if used.any() else None
+            self._behind[key] = distance
         return self._behind[key]
 
     def turn(self, source: int, reader: int, apart: bool = False) -> int:
@@ -121,25 +121,25 @@ def facts(graph: Graph, fmt: Format) -> dict[str, Any]:
     """
     columns = max([1, *((1, *node.shape)[-1] for node in graph.nodes)])
     program = lower(graph, columns, serial_limit=1)
-    found = [
+    ways = [
         max(_least_way(program, fmt, 1 << level, model) for model in program.models)
         if program.score is None
         else 0
         for level in range(_LEVELS + 1)
     ]
     return {
-        "ways": found,
+        "ways": ways,
         "interval": least_interval(program, fmt),
         "products": sorted(_products(graph).items()),
     }
 
 
 def _products(graph: Graph) -> dict[str, int]:
-    found: Counter[str] = Counter()
+    products: Counter[str] = Counter()
     for op in lower(graph, 1, serial_limit=1).ops:
         if op.region == "group" and op.home == "thread":
-            found[op.unit_fn] += op.beats
-    return dict(found)
+            products[op.unit_fn] += op.beats
+    return dict(products)
 
 
 def _least_way(program: Program, fmt: Format, threads: int, model: int) -> int:

@@ -41,9 +41,9 @@ def no_such_plan(maker: Maker) -> KernelError:
     )
 
 
-def none_fits(maker: Maker, found: Iterable[Candidate]) -> KernelError:
+def none_fits(maker: Maker, candidates: Iterable[Candidate]) -> KernelError:
     """Return the error for candidates of which the part holds none (E601)."""
-    need = min(found, key=lambda c: c.resources.lut).resources
+    need = min(candidates, key=lambda c: c.resources.lut).resources
     graph, have, chosen = maker.graph, maker.target, maker.choices
     resource = need.fits(have)
     assert resource is not None

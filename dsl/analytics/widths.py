@@ -22,8 +22,8 @@ def lanes_of(maker: Maker) -> tuple[list[int], list[int]]:
     """Return the lanes that are tried, and those in between, each the fewest for its beats of the longest rows or of a tuple."""
     if by_rows(maker.graph):  # sums are one tree, whatever the lanes
         widths = [1 << depth(op.columns) for op in maker.program(1, 1).ops if op.lane_reduce]
-        whole = [n for n in powers(min([MOST, *widths])) if maker.choices.lanes in (None, n)]
-        return whole, whole
+        lanes = [n for n in powers(min([MOST, *widths])) if maker.choices.lanes in (None, n)]
+        return lanes, lanes
     if maker.choices.lanes:
         return [maker.choices.lanes], [maker.choices.lanes]
     cols = {cols for _, cols in maker.shapes.values()} | {

@@ -70,9 +70,9 @@ def bind(
         what to do; None where nothing is known against it.
     counts: of a column of integers by its name, how far it counts, where a table says it.
     """
-    given = dict(dims or {})
-    kernel.check_dims(given)
-    return Binder(kernel, schema, bindings or {}, given, unusable or (lambda column: None)).run(
+    sizes = dict(dims or {})
+    kernel.check_dims(sizes)
+    return Binder(kernel, schema, bindings or {}, sizes, unusable or (lambda column: None)).run(
         counts
     )
 
@@ -407,9 +407,9 @@ def schema_for(graph: Graph, bindings: Mapping[str, Sequence[str]] | None = None
     columns = []
     for variable in (*graph.of_kind("output"), *graph.of_kind("input")):
         size = math.prod(variable.shape)
-        given = tuple(bindings.get(variable.name, ())) if bindings else ()
-        if given and len(given) == size:
-            columns += [Column(name, "float4", not_null=True) for name in given]
+        names = tuple(bindings.get(variable.name, ())) if bindings else ()
+        if names and len(names) == size:
+            columns += [Column(name, "float4", not_null=True) for name in names]
             continue
         columns.append(
             Column(variable.name, "float4[]", length=size)

@@ -28,7 +28,7 @@ class BoundIndex:
     places: int
     apart: bool = False
 
-    def whole(self, schema: Schema) -> Schema:
+    def with_places(self, schema: Schema) -> Schema:
         """Return the schema of a table whose arrays have an element for each place, if its array that this index takes has: without a
         default of another length, which no row holds then."""
         attribute = self.columns[0][0]
@@ -68,10 +68,10 @@ def bind_indices(binder: Binder, counts: Counts | None) -> dict[str, BoundIndex]
         for places in bag:
             if isinstance(places, str) and places not in binder.dims:
                 binder.dims[places] = _places(binder, parameter, counts)
-    found = {}
+    by_name = {}
     for parameter in indices:
-        found[parameter.name] = _bound(binder, parameter, far[parameter.name], counts)
-    return found
+        by_name[parameter.name] = _bound(binder, parameter, far[parameter.name], counts)
+    return by_name
 
 
 def _columns(binder: Binder, parameter: Parameter) -> list[tuple[int, Column]]:
@@ -80,13 +80,13 @@ def _columns(binder: Binder, parameter: Parameter) -> list[tuple[int, Column]]:
 
 def _far(binder: Binder, parameter: Parameter, counts: Counts | None) -> list[int]:
     """Return how far each column counts: its categories, else its largest integer in the table, 0 where nothing says it."""
-    found = []
+    sizes = []
     for _, column in _columns(binder, parameter):
         if column.labels is not None:
-            found.append(len(column.labels))
+            sizes.append(len(column.labels))
         else:
-            found.append(0 if counts is None else counts(column.name)[0])
-    return found
+            sizes.append(0 if counts is None else counts(column.name)[0])
+    return sizes
 
 
 def _places(binder: Binder, parameter: Parameter, counts: Counts | None) -> int:
@@ -131,18 +131,18 @@ def _bound(
         message = f"the index {parameter.name} takes an array and other columns"
         raise binder.error("E614", message, parameter.span, hint=hint)
     if not all(far) or sum(far) > name:
-        said = (
+        reason = (
             f"its columns count {sum(far):,} rows"
             if all(far)
             else "nothing says how far its columns count"
         )
         raise binder.error(
             "E614",
-            f"the index {parameter.name} counts {name:,}, but {said}",
+            f"the index {parameter.name} counts {name:,}, but {reason}",
             parameter.span,
             hint="give a table, whose largest integers say it; each column has rows of its own",
         )
     starts = [sum(far[:k]) for k in range(len(far))]
     parts = zip(columns, starts, far, strict=True)
-    made = tuple((n, at, size) for (n, _), at, size in parts)
-    return BoundIndex(made, name, places, len(made) == places)
+    pieces = tuple((n, at, size) for (n, _), at, size in parts)
+    return BoundIndex(pieces, name, places, len(pieces) == places)

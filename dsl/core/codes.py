@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ...models.plugins import absent
-from ..dialect import Dialect, dialects, own
+from ..dialect import Dialect, dialects, own_dialects
 from .diagnostics import Span, error
 from .hints import closest
 
@@ -41,10 +41,10 @@ def _pages(languages: Iterable[Dialect]) -> dict[str, Path]:
     folders = [_PAGES, *(dialect.pages for dialect in languages if dialect.pages is not None)]
     # packages beside without a keyword of their own have pages too
     folders += sorted(_PAGES.parents[1].glob("*/pages"))
-    found: dict[str, Path] = {}
+    pages: dict[str, Path] = {}
     for folder in folders:
-        found = {page.stem: page for page in folder.glob("*.md")} | found
-    return dict(sorted(found.items()))
+        pages = {page.stem: page for page in folder.glob("*.md")} | pages
+    return dict(sorted(pages.items()))
 
 
 def _title(page: Path) -> str:
@@ -60,7 +60,7 @@ def codes() -> dict[str, str]:
 def _group(code: str) -> str:
     """The heading of a code in the list: that of the longest beginning which has one."""
     groups = _GROUPS | {
-        begin: title for dialect in own() for begin, title in dialect.groups.items()
+        begin: title for dialect in own_dialects() for begin, title in dialect.groups.items()
     }
     return groups[max((begin for begin in groups if code.startswith(begin)), key=len)]
 
@@ -79,7 +79,7 @@ def document() -> str:
     """Return all of Penstock's diagnostics by groups, as Markdown for the site: a page's anchor is its code, as in `#e301`."""
     lines: list[str] = []
     group = ""
-    for code, page in _pages(own()).items():
+    for code, page in _pages(own_dialects()).items():
         if _group(code) != group:
             group = _group(code)
             lines += [f"## {group}", ""]

@@ -256,8 +256,8 @@ def control_flow(
     builder: GraphBuilder | None, what: str, span: Span, source: str | None = None
 ) -> KernelError:
     """Return the error for `what` (`if`, `and`, …) on a value that is known only in hardware."""
-    own = builder.dialect.no_condition if builder is not None else ""
-    hint = own or (
+    dialect_hint = builder.dialect.no_condition if builder is not None else ""
+    hint = dialect_hint or (
         _LOGIC_HINT
         if what in ("and", "or", "not")
         else "write (a < b) * (b < c)"
@@ -267,7 +267,7 @@ def control_flow(
         else _WHERE_HINT
     )
     shown = what if " " in what or what == "Python" else f"`{what}`"
-    if what in ("and", "or", "not", "a chained comparison") and not own:
+    if what in ("and", "or", "not", "a chained comparison") and not dialect_hint:
         hint += "; ps.where(condition, a, b) picks one of two values"
     return _error(
         builder,
@@ -289,22 +289,21 @@ def unknown_name(builder: GraphBuilder, name: str, known: Iterable[str], span: S
 
 
 def unknown_function(builder: GraphBuilder, name: str, span: Span) -> KernelError:
-    own, other = builder.dialect, owner(name)
-    if other is not None and name not in own.functions:
-        message = f"{name} is a {other.calls} of {other.one}, not of {f'one that {own.does}' if own.does else own.one}"
+    dialect, other = builder.dialect, owner(name)
+    if other is not None and name not in dialect.functions:
+        message = f"{name} is a {other.calls} of {other.one}, not of {f'one that {dialect.does}' if dialect.does else dialect.one}"
         hint = other.begin
-        if own.no_function:
-            message = f"{name} is no {own.calls} of {own.one}"
-            hint = f"{own.no_function}; what {other.does} stands under @ps.{other.keyword} (as text: `{other.keyword}`)"
+        if dialect.no_function:
+            message = f"{name} is no {dialect.calls} of {dialect.one}"
+            hint = f"{dialect.no_function}; what {other.does} stands under @ps.{other.keyword} (as text: `{other.keyword}`)"
         return builder.error("E451", message, span, hint=hint)
     mine = builder.functions
+    near = dialect.instead.get(name) or closest(name, mine)
     return builder.error(
         "E202",
         f"there is no function {name}",
         span,
-        hint=f"write ps.{name}"
-        if name in mine
-        else own.instead.get(name) or closest(name, mine) or f"the functions are {', '.join(mine)}",
+        hint=f"write ps.{name}" if name in mine else near or f"the functions are {', '.join(mine)}",
     )
 
 

@@ -26,13 +26,13 @@ def misplaced(
 
 
 def untyped(
-    dialect: Dialect, name: str, found: str | None, span: Span, source: str | None = None
+    dialect: Dialect, name: str, annotation: str | None, span: Span, source: str | None = None
 ) -> KernelError:
     """Return the error (E401) for a parameter without a kind, or with an unknown one."""
     message = (
         f"the parameter {name} has no kind"
-        if found is None
-        else f"{found} is not a kind of parameter"
+        if annotation is None
+        else f"{annotation} is not a kind of parameter"
     )
     kinds = ", ".join(kind.capitalize() for kind in dialect.kinds)
     python, text = dialect.example

@@ -18,8 +18,8 @@ ZERO = "divide by another number; to leave elements out, multiply by a vector of
 
 def closest(name: str, known: Iterable[str]) -> str:
     """Return the hint that names what the user may have meant, or nothing."""
-    found = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {found[0]}?" if found else ""
+    matches = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {matches[0]}?" if matches else ""
 
 
 def broadcast(operands: Sequence[Operand]) -> str:

@@ -16,7 +16,7 @@ def offered() -> dict[str, Any]:
 
     Nothing is kept: a dialect of another package may ask for names while it is being imported itself.
     """
-    found: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     for dialect in dialects().values():
         written: dict[str, Any] = {}
         if dialect.python is not None:
@@ -27,8 +27,8 @@ def offered() -> dict[str, Any]:
             dialect.kernel.__name__: dialect.kernel,
             **{name: _function(called) for name, called in dialect.functions.items()},
         }
-        found = offers | found
-    return found
+        names = offers | names
+    return names
 
 
 def _function(called: Function) -> Any:

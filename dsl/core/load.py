@@ -186,10 +186,12 @@ def _run(path: Path, source: str) -> ModuleType:
 
 
 def _function(file: str, name: str | None = None) -> Span:
-    """The place of a function that could have been meant as a kernel: the one of that name, else the last; else the first line."""
+    """The place of a function that could have been meant as a kernel: the function of that name, else the last function, else the file's first line."""
     module = tree(file)
-    found = [node for node in (module.body if module else ()) if isinstance(node, ast.FunctionDef)]
-    for node in reversed([node for node in found if node.name == name] or found):
+    definitions = [
+        node for node in (module.body if module else ()) if isinstance(node, ast.FunctionDef)
+    ]
+    for node in reversed([node for node in definitions if node.name == name] or definitions):
         return Span(
             file,
             node.lineno,
@@ -243,12 +245,10 @@ _SYNTAX_HINTS = {
 
 
 def _syntax_hint(message: str | None) -> str:
-    found = next(
-        (hint for words, hint in _SYNTAX_HINTS.items() if words in (message or "").lower()), ""
-    )
-    return (
-        found
-        or "look here and at the line above: a bracket, comma, colon or operator is missing, or there is one too many"
+    hints = (hint for words, hint in _SYNTAX_HINTS.items() if words in (message or "").lower())
+    return next(
+        hints,
+        "look here and at the line above: a bracket, comma, colon or operator is missing, or there is one too many",
     )
 
 
@@ -335,30 +335,30 @@ def _failed(problem: BaseException, file: str, source: str) -> KernelError:
 
 
 def _pick(module: ModuleType, name: str | None, file: str, source: str) -> AnyKernel:
-    found = {key: value for key, value in vars(module).items() if isinstance(value, AnyKernel)}
-    own = {key: value for key, value in found.items() if value.file == file}
-    names = ", ".join(dict.fromkeys(own or found))
+    by_name = {key: value for key, value in vars(module).items() if isinstance(value, AnyKernel)}
+    of_file = {key: value for key, value in by_name.items() if value.file == file}
+    names = ", ".join(dict.fromkeys(of_file or by_name))
     if name == "":
-        hint = f"write {file}:{next(iter(own or found), 'NAME')}, or leave the colon out"
+        hint = f"write {file}:{next(iter(of_file or by_name), 'NAME')}, or leave the colon out"
         raise error(
             "E104", f"no kernel is named behind the colon of {file}:", Span.whole(file), hint=hint
         )
     if name is not None:
-        named = found.get(name) or next(
-            (kernel for kernel in own.values() if kernel.name == name), None
+        named = by_name.get(name) or next(
+            (kernel for kernel in of_file.values() if kernel.name == name), None
         )
         if named is None:
             raise error(
                 "E104",
                 f"there is no kernel {name} in {file}",
-                next(iter(own.values())).name_span if own else _function(file, name),
+                next(iter(of_file.values())).name_span if of_file else _function(file, name),
                 hint=f"its kernels are {names}"
                 if names
                 else f"write `@ps.kernel` above `def {name}(...)`",
                 source=source,
             )
         return named
-    kernels = list({id(kernel): kernel for kernel in (own or found).values()}.values())
+    kernels = list({id(kernel): kernel for kernel in (of_file or by_name).values()}.values())
     if not kernels:
         hint = "a kernel is a function with the decorator @ps.kernel"
         raise error(

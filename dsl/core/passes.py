@@ -24,25 +24,25 @@ class Walked(NamedTuple):
 
 
 def walked(nodes: Sequence[Any], source: str | None) -> tuple[Walked, ...]:
-    """Return the named axes of values, in order of appearance; `nodes`: those of a traced kernel, each behind its operands."""
+    """Return the named axes of values, in order of appearance; `nodes`: a traced kernel's, each behind its operands."""
     # of each value, by axis: the passes that end before it is there
     behind: list[dict[str, int]] = []
     for node in nodes:
-        own: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for number in node.inputs:
             for axis, count in behind[number].items():
-                own[axis] = max(count, own.get(axis, 0))
+                counts[axis] = max(count, counts.get(axis, 0))
         for axis in _reduced(node, nodes):
-            own[axis] = own.get(axis, 0) + 1
-        behind.append(own)
-    found: dict[str, tuple[int, int]] = {}
+            counts[axis] = counts.get(axis, 0) + 1
+        behind.append(counts)
+    walks: dict[str, tuple[int, int]] = {}
     for number, node in enumerate(nodes):
-        own = {axis: behind[number].get(axis, 0) + 1 for axis in _names(node.shape)}
-        for axis, count in own.items() | behind[number].items():
-            found[axis] = max(found.get(axis, (0, 0)), (count, -number))
+        counts = {axis: behind[number].get(axis, 0) + 1 for axis in _names(node.shape)}
+        for axis, count in counts.items() | behind[number].items():
+            walks[axis] = max(walks.get(axis, (0, 0)), (count, -number))
     order = dict.fromkeys(axis for node in nodes for axis in _names(node.shape))
     return tuple(
-        Walked(axis, found[axis][0], _forcing(nodes, source, behind, axis, -found[axis][1]))
+        Walked(axis, walks[axis][0], _forcing(nodes, source, behind, axis, -walks[axis][1]))
         for axis in order
     )
 
@@ -69,16 +69,16 @@ def _forcing(
     last: int,
 ) -> tuple[str, ...]:
     """Return the reductions over an axis that a value waits for, in their order."""
-    made: list[str] = []
+    reductions: list[str] = []
     number = last
     if axis not in _names(nodes[last].shape):  # it ends a pass that it does not force
         number = max(nodes[last].inputs, key=lambda n: behind[n].get(axis, 0))
     while behind[number].get(axis, 0):
         before = max(nodes[number].inputs, key=lambda n: behind[n].get(axis, 0))
         if behind[before].get(axis, 0) < behind[number][axis]:
-            made.append(_text(nodes[number], source))
+            reductions.append(_text(nodes[number], source))
         number = before
-    return tuple(dict.fromkeys(reversed(made)))
+    return tuple(dict.fromkeys(reversed(reductions)))
 
 
 def _text(node: Any, source: str | None) -> str:

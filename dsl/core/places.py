@@ -106,12 +106,12 @@ def caller_span() -> Span:
 
 def traceback_span(traceback: TracebackType | None, fallback: Span) -> Span:
     """Return the place in the innermost of the user's frames of a traceback."""
-    found = fallback
+    place = fallback
     while traceback is not None:
         if _users(traceback.tb_frame.f_code.co_filename):
-            found = _code_span(traceback.tb_frame.f_code, traceback.tb_lasti, traceback.tb_lineno)
+            place = _code_span(traceback.tb_frame.f_code, traceback.tb_lasti, traceback.tb_lineno)
         traceback = traceback.tb_next
-    return found
+    return place
 
 
 def defect(problem: BaseException) -> bool:
@@ -218,20 +218,20 @@ def decisive(span: Span) -> tuple[str, Span]:
     place of what it decides on: Python itself may name the whole statement.
     """
     module = tree(span.file)
-    found: list[tuple[int, int, str, Span]] = []
+    decisions: list[tuple[int, int, str, Span]] = []
     for node in ast.walk(module) if module is not None else ():
         what, part = _decision(node)
         if part is None:
             continue
         place = node_span(span.file, part)
-        whole = isinstance(node, (ast.stmt, ast.expr)) and node_span(span.file, node) == span
-        if whole or _contains(span.file, part, span):
+        matches = isinstance(node, (ast.stmt, ast.expr)) and node_span(span.file, node) == span
+        if matches or _contains(span.file, part, span):
             # the smallest one is meant; where the whole statement was named, that is its condition
-            exact = place if whole and part is not node else span
-            found.append(
+            exact = place if matches and part is not node else span
+            decisions.append(
                 (place.end_line - place.line, place.end_column - place.column, what, exact)
             )
-    best = min(found, key=lambda entry: entry[:2], default=None)
+    best = min(decisions, key=lambda entry: entry[:2], default=None)
     return ("Python", span) if best is None else best[2:]
 
 
@@ -289,8 +289,8 @@ def says(span: Span, name: str) -> bool:
         return True
     lines[-1] = lines[-1][: span.end_column - 1]
     lines[0] = lines[0][span.column - 1 :]
-    own = rf"(?<![\w.]){name}\b|__{name}__|builtins\.{name}"
-    return re.search(own, "".join(lines)) is not None
+    pattern = rf"(?<![\w.]){name}\b|__{name}__|builtins\.{name}"
+    return re.search(pattern, "".join(lines)) is not None
 
 
 def called_name(span: Span) -> bool:

@@ -74,11 +74,11 @@ def _named(module: str, path: str) -> Any:
 
 def _remade(kind: type[Traced], function: bytes, state: dict[str, Any]) -> Traced:
     """A kernel as it was pickled."""
-    made = object.__new__(kind)
+    kernel = object.__new__(kind)
     body = pickle.loads(function)
     body.__code__ = _written_in(state["file"], body.__code__)
-    vars(made).update(state, function=body)
-    return made
+    vars(kernel).update(state, function=body)
+    return kernel
 
 
 def _written_in(file: str, code: CodeType) -> CodeType:
@@ -216,10 +216,10 @@ class Traced(AnyKernel):
         )
         if node is None:
             return []
-        found = [n for n in _own_nodes(node) if isinstance(n, ast.Return) and n.value is not None]
-        if len(found) != 1 or found[0].value is None:
+        returns = [n for n in _own_nodes(node) if isinstance(n, ast.Return) and n.value is not None]
+        if len(returns) != 1 or returns[0].value is None:
             return []
-        value = found[0].value
+        value = returns[0].value
         parts = (
             value.elts
             if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == count
@@ -270,14 +270,14 @@ def decorator(dialect: Dialect) -> Callable[..., Any]:
 
 
 def _make(dialect: Dialect, function: Any, options: dict[str, Any]) -> Any:
-    made, node = _declared(dialect, function)
-    made.check_header()
-    pairs = zip(made.parameters, inspect.signature(made.function).parameters.values(), strict=True)
-    for parameter, written in pairs:
+    kernel, node = _declared(dialect, function)
+    kernel.check_header()
+    parameters = inspect.signature(kernel.function).parameters.values()
+    for parameter, written in zip(kernel.parameters, parameters, strict=True):
         if written.default is not written.empty:
-            made.set_default(parameter, written.default, parameter.span)
-    made.set_options(options, _written_options(node))
-    return made
+            kernel.set_default(parameter, written.default, parameter.span)
+    kernel.set_options(options, _written_options(node))
+    return kernel
 
 
 def _declared(
@@ -311,7 +311,7 @@ def _declared(
     file = code.co_filename
     source = "".join(linecache.getlines(file)) or None
     assert dialect.python is not None
-    made: Traced = dialect.python(
+    kernel: Traced = dialect.python(
         function.__name__, file, source, [], places.name_span(code, node), function=function
     )
     arguments = (
@@ -330,24 +330,24 @@ def _declared(
         else {}
     )
     for name, parameter in inspect.signature(function).parameters.items():
-        span = node_span(file, arguments[name]) if name in arguments else made.name_span
-        made.parameters.append(_parameter(made, function, parameter, span))
-    return made, node
+        span = node_span(file, arguments[name]) if name in arguments else kernel.name_span
+        kernel.parameters.append(_parameter(kernel, function, parameter, span))
+    return kernel, node
 
 
 def _parameter(
-    made: Traced, function: FunctionType, parameter: inspect.Parameter, span: Span
+    kernel: Traced, function: FunctionType, parameter: inspect.Parameter, span: Span
 ) -> Parameter:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
-        raise made.error(
+        raise kernel.error(
             "E402",
             f"a kernel cannot take {stars}{parameter.name}: its parameters are fixed",
             span,
             hint="name each input, output, model and meta",
         )
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise made.error(
+        raise kernel.error(
             "E402",
             f"the parameter {parameter.name} stands before a /; a kernel's parameters go by name",
             span,
@@ -355,18 +355,18 @@ def _parameter(
         )
     annotation = parameter.annotation
     if isinstance(annotation, str):
-        annotation = _evaluated(made, function, parameter.name, annotation, span)
+        annotation = _evaluated(kernel, function, parameter.name, annotation, span)
     if not isinstance(annotation, Annotation):
         if annotation is inspect.Parameter.empty:
-            raise untyped(made.dialect, parameter.name, None, span, made.source)
+            raise untyped(kernel.dialect, parameter.name, None, span, kernel.source)
         shown = getattr(annotation, "__name__", None) or repr(annotation)
-        raise untyped(made.dialect, parameter.name, shown, span, made.source)
-    if annotation.kind not in made.dialect.kinds:
-        raise misplaced(made.dialect, parameter.name, annotation.kind, span, made.source)
+        raise untyped(kernel.dialect, parameter.name, shown, span, kernel.source)
+    if annotation.kind not in kernel.dialect.kinds:
+        raise misplaced(kernel.dialect, parameter.name, annotation.kind, span, kernel.source)
     return Parameter(parameter.name, annotation.kind, annotation.dims, span)
 
 
-def _evaluated(made: Traced, function: FunctionType, name: str, text: str, span: Span) -> Any:
+def _evaluated(kernel: Traced, function: FunctionType, name: str, text: str, span: Span) -> Any:
     """An annotation that `from __future__ import annotations` left as text."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     try:
@@ -374,7 +374,7 @@ def _evaluated(made: Traced, function: FunctionType, name: str, text: str, span:
             text, function.__globals__, {variable: cell.cell_contents for variable, cell in cells}
         )
     except Exception:
-        raise untyped(made.dialect, name, text, span, made.source) from None
+        raise untyped(kernel.dialect, name, text, span, kernel.source) from None
 
 
 def _written_options(node: ast.FunctionDef | ast.AsyncFunctionDef | None) -> dict[str, ast.expr]:

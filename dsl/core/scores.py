@@ -42,8 +42,8 @@ class ScoreKernel(AnyKernel):
                 init, dims = v.init, v.dims
             variables[name] = replace(v, init=init, value=value, dims=dims, span=place)
         parameters = [Parameter(v.name, v.kind, v.dims, place, v.value) for v in variables.values()]
-        whole = replace(graph, variables=variables)
-        return cls(graph.name, graph.name, None, parameters, place, graph=whole)
+        graph = replace(graph, variables=variables)
+        return cls(graph.name, graph.name, None, parameters, place, graph=graph)
 
     def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
         return []
@@ -70,8 +70,8 @@ def evaluate(graph: Graph, inputs: Mapping[str, Any]) -> np.ndarray:
             else:
                 variable = graph.variables[node.attrs["name"]]
                 if node.op == "input":
-                    given = np.asarray(inputs[variable.name], np.float64)
-                    value = given.reshape(rows, *variable.shape)
+                    array = np.asarray(inputs[variable.name], np.float64)
+                    value = array.reshape(rows, *variable.shape)
                 else:
                     number = variable.init if node.op == "model" else variable.value
                     value = np.asarray(number, np.float64)

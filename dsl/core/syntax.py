@@ -152,19 +152,19 @@ class _Reader:
 
     def word(self, line: int) -> tuple[str, Span] | None:
         """The first word of a line."""
-        found = re.match(r"\s*([^\W\d]\w*)", self._code(line))
+        match = re.match(r"\s*([^\W\d]\w*)", self._code(line))
         return (
-            (found[1], Span(self.file, line, found.start(1) + 1, line, found.end(1) + 1))
-            if found
+            (match[1], Span(self.file, line, match.start(1) + 1, line, match.end(1) + 1))
+            if match
             else None
         )
 
     def describe(self, opened: list[Token]) -> _Description:
         place = self.place()
         for step in (self._character, self._words, self._brackets, self._header, self._statement):
-            found = step(place, opened)
-            if found is not None:
-                return found
+            description = step(place, opened)
+            if description is not None:
+                return description
         return self._plain(place)
 
     def _character(self, place: Span, opened: list[Token]) -> _Description | None:
@@ -215,10 +215,10 @@ class _Reader:
             candidates.insert(0, (str(self.before), self.span(self.before)))
         for word, span in candidates:
             if word in _DECIDING:
-                made = functions.control_flow(
+                diagnostic = functions.control_flow(
                     None, "if" if word in ("else", "elif") else word, span
                 ).diagnostic
-                return made.code, made.message, span, [], made.hint
+                return diagnostic.code, diagnostic.message, span, [], diagnostic.hint
             if word in _FOREIGN:
                 return "E101", f"kernels as text have no `{word}`", span, [], _FOREIGN[word]
         if first and first[0] in dialects() and self._after_header(place.line):
@@ -275,8 +275,8 @@ class _Reader:
             span = self.span(self.before) if self.before is not None else place
             head = next((word[0] for i in range(1, span.line + 1) if (word := self.word(i))), "")
             dialect = dialects().get(head) or next(iter(dialects().values()))
-            made = untyped(dialect, name, None, span).diagnostic
-            return made.code, made.message, made.span, [], made.hint
+            diagnostic = untyped(dialect, name, None, span).diagnostic
+            return diagnostic.code, diagnostic.message, diagnostic.span, [], diagnostic.hint
         if self.expected == {"NAME", "RPAR"} or (
             self.expected == {"NAME"} and self.type in ("PRODUCT", "POWER")
         ):
@@ -285,8 +285,8 @@ class _Reader:
                 and self.token is not None
                 and self.token in ("*", "**")
             ):
-                found = re.match(r"\s*(\w*)", self.lines[place.line - 1][place.end_column - 1 :])
-                shown = f"{self.token}{found[1] if found else ''}"
+                match = re.match(r"\s*(\w*)", self.lines[place.line - 1][place.end_column - 1 :])
+                shown = f"{self.token}{match[1] if match else ''}"
                 span = Span(
                     self.file, place.line, place.column, place.line, place.column + len(shown)
                 )

@@ -138,8 +138,8 @@ class Tensor:
     def __getitem__(self, item: Any) -> Tensor:
         span = caller_span()
         builder = _builder(span, self)
-        given = item if isinstance(item, tuple) else (item,)
-        items = [plain(builder, _index_item(i), span) for i in given]
+        indices = item if isinstance(item, tuple) else (item,)
+        items = [plain(builder, _index_item(i), span) for i in indices]
         return Tensor(builder, functions.index(builder, self._ref, items, span))
 
     @property
@@ -222,10 +222,10 @@ class Tensor:
         if name.startswith("__"):
             raise AttributeError(name)
         span = caller_span()
-        found = _builder(span, self).attribute(self._ref, name, span)
-        if found is None:
+        attribute = _builder(span, self).attribute(self._ref, name, span)
+        if attribute is None:
             raise functions.no_attribute(self._builder, name, span)
-        return found
+        return attribute
 
 
 for _symbol, _name in (

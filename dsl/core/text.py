@@ -130,8 +130,8 @@ def parse_kernel(source: str, filename: str = "<kernel>") -> Written:
             hint="a kernel begins with `kernel name(parameters)`",
             source=source,
         )
-    found = tree.children[0]
-    return _kernel(find(str(found.children[0])), found, source, filename)
+    declaration = tree.children[0]
+    return _kernel(find(str(declaration.children[0])), declaration, source, filename)
 
 
 def _check_length(source: str, filename: str) -> None:
@@ -162,34 +162,34 @@ class Written(AnyKernel):
 def _kernel(dialect: Dialect, tree: Any, source: str, file: str) -> Written:
     """Return the kernel that a text declares."""
     name = tree.children[1]
-    made: Written = dialect.text(str(name), file, source, [], span_of(file, name))
+    kernel: Written = dialect.text(str(name), file, source, [], span_of(file, name))
     defaults: list[tuple[Parameter, Any]] = []
     options: list[Any] = []
     for child in tree.children[2:]:
         if child.data == "parameter":
-            parameter, default = _parameter(made, child)
-            made.parameters.append(parameter)
+            parameter, default = _parameter(kernel, child)
+            kernel.parameters.append(parameter)
             if default is not None:
                 defaults.append((parameter, default))
         else:
             inner = child.children[0] if child.data == "statement" else child
-            (options if inner.data in OPTIONS else made.statements).append(inner)
-    made.check_header()
+            (options if inner.data in OPTIONS else kernel.statements).append(inner)
+    kernel.check_header()
     for parameter, default in defaults:
-        made.set_default(parameter, literal(made, default), parameter.span)
-    for statement in [*options, *(other for other in made.statements if other.data == "until")]:
+        kernel.set_default(parameter, literal(kernel, default), parameter.span)
+    for statement in [*options, *(other for other in kernel.statements if other.data == "until")]:
         if statement.data not in dialect.statements:
             message = f"{dialect.one} has no {statement.data}"
-            raise made.error("E453", message, span_of(file, statement), hint=dialect.no_statement)
-    made.set_statements(options)
-    return made
+            raise kernel.error("E453", message, span_of(file, statement), hint=dialect.no_statement)
+    kernel.set_statements(options)
+    return kernel
 
 
-def _parameter(made: Written, tree: Any) -> tuple[Parameter, Any]:
+def _parameter(kernel: Written, tree: Any) -> tuple[Parameter, Any]:
     name, kind = tree.children[:2]
-    span = span_of(made.file, tree)
-    if kind not in made.dialect.kinds:
-        raise misplaced(made.dialect, str(name), str(kind), span, made.source)
+    span = span_of(kernel.file, tree)
+    if kind not in kernel.dialect.kinds:
+        raise misplaced(kernel.dialect, str(name), str(kind), span, kernel.source)
     dims: tuple[str | int, ...] = ()
     default = None
     for child in tree.children[2:]:
@@ -219,10 +219,10 @@ def span_of(file: str, item: Any) -> Span:
     return Span(file, place.line, place.column, place.end_line, place.end_column)
 
 
-def literal(made: Written, tree: Any) -> Any:
+def literal(kernel: Written, tree: Any) -> Any:
     """Return the value of a number, a text, a list of numbers or uniform(...). An expression gives an object that no check lets pass."""
     try:
-        return _postorder(tree, lambda node, values: _literal_node(made, node, values))
+        return _postorder(tree, lambda node, values: _literal_node(kernel, node, values))
     except _NoLiteral:
         return _Expression()
 
@@ -234,8 +234,8 @@ class _Expression:
     spoken = "an expression"
 
 
-def _literal_node(made: Written, node: Any, values: list[Any]) -> Any:
-    span = span_of(made.file, node)
+def _literal_node(kernel: Written, node: Any, values: list[Any]) -> Any:
+    span = span_of(kernel.file, node)
     if node.data in ("number", "string", "group", "keyword"):
         return _simple(node, values)
     if node.data == "name" and node.children[0] in _CONSTANTS:
@@ -244,13 +244,13 @@ def _literal_node(made: Written, node: Any, values: list[Any]) -> Any:
         return -values[0] if node.children[0] == "-" else values[0]
     if node.data == "list":
         return values
-    called = made.dialect.functions.get(str(node.children[0])) if node.data == "call" else None
+    called = kernel.dialect.functions.get(str(node.children[0])) if node.data == "call" else None
     if called is not None and called.literal:
-        plain, keywords = _arguments(made, values, span)
+        plain, keywords = _arguments(kernel, values, span)
         return called.apply(
-            made.source,
+            kernel.source,
             span,
-            **functions.bind_arguments(called, plain, keywords, span, made.source),
+            **functions.bind_arguments(called, plain, keywords, span, kernel.source),
         )
     raise _NoLiteral
 
@@ -265,13 +265,13 @@ def _simple(node: Any, values: list[Any]) -> Any:
     return values[0]
 
 
-def _arguments(made: Written, values: list[Any], span: Span) -> tuple[list[Any], dict[str, Any]]:
+def _arguments(kernel: Written, values: list[Any], span: Span) -> tuple[list[Any], dict[str, Any]]:
     plain: list[Any] = []
     keywords: dict[str, Any] = {}
     for value in values:
         if isinstance(value, _Keyword):
             if value.name in keywords:
-                raise made.error(
+                raise kernel.error(
                     "E101",
                     f"the argument {value.name} is given twice",
                     span,
@@ -279,7 +279,7 @@ def _arguments(made: Written, values: list[Any], span: Span) -> tuple[list[Any],
                 )
             keywords[value.name] = value.value
         elif keywords:
-            raise made.error(
+            raise kernel.error(
                 "E101",
                 "an argument without a name stands behind one with a name",
                 span,
@@ -345,8 +345,8 @@ class Body(ABC):
                 hint="a name is one word; only `score NAME = expression` has two",
             )
         value = self.evaluate(statement.children[-1])
-        given = {"name": str(name)}
-        self.assign(name, functions.call(self.builder, "score", [value], given, span))
+        keywords = {"name": str(name)}
+        self.assign(name, functions.call(self.builder, "score", [value], keywords, span))
 
     def change(self, statement: Any, span: Span) -> None:
         """Run `NAME[index] += expression` and its like. Raises KernelError (E212) where values cannot be changed so."""

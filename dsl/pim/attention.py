@@ -34,14 +34,14 @@ def softmax(builder: GraphBuilder, span: Span, v: Any) -> Ref:
 
 @function
 def append(builder: GraphBuilder, span: Span, cache: Any, row: Any) -> Ref:
-    """A cache with one row more, behind those that it holds: each token appends one, and reads it."""
-    own, new = builder.operand(cache, span), builder.operand(row, span)
-    shape = builder.shape(own)
-    if builder.nodes[own.index].op != "cache" or builder.shape(new) != shape[1:]:
-        what = f"append to {show(shape)} of {show(builder.shape(new))}"
+    """A cache with one row more, behind its rows: each token appends a row, and reads it."""
+    cache_ref, row_ref = builder.operand(cache, span), builder.operand(row, span)
+    shape = builder.shape(cache_ref)
+    if builder.nodes[cache_ref.index].op != "cache" or builder.shape(row_ref) != shape[1:]:
+        what = f"append to {show(shape)} of {show(builder.shape(row_ref))}"
         hint = "a token appends one row, a vector, to a cache: K = append(K, key)"
         raise builder.error("E462", what, span, hint=hint)
-    return builder.operation("append", [own, new], shape, span)
+    return builder.operation("append", [cache_ref, row_ref], shape, span)
 
 
 def _vector(builder: GraphBuilder, span: Span, v: Operand) -> Ref:
@@ -112,13 +112,13 @@ class _Matcher:
 
     def _only(self, output: int, op: str) -> int:
         """Return the only node of an operation that an output is made of."""
-        found = [n for n in self._reached(output) if self.nodes[n].op == op]
-        if len(found) != 1:
+        nodes = [n for n in self._reached(output) if self.nodes[n].op == op]
+        if len(nodes) != 1:
             what = (
-                f"the output has no {op}" if not found else f"the output has {len(found)} of {op}"
+                f"the output has no {op}" if not nodes else f"the output has {len(nodes)} of {op}"
             )
-            raise self.misfit(found[-1] if found else output, what)
-        return found[0]
+            raise self.misfit(nodes[-1] if nodes else output, what)
+        return nodes[0]
 
     def _reading(self, output: int, soft: int) -> int:
         """Return the product of the weights and the values."""
@@ -142,29 +142,29 @@ class _Matcher:
         factors, last = [], number
         while self.nodes[number].op in ("mul", "div", "neg"):
             node = self.nodes[number]
-            own = [n for n in node.inputs if len(self.nodes[n].shape) == 1]
-            if len(own) != 1 or (node.op == "div" and own[0] == node.inputs[1]):
+            vectors = [n for n in node.inputs if len(self.nodes[n].shape) == 1]
+            if len(vectors) != 1 or (node.op == "div" and vectors[0] == node.inputs[1]):
                 break
-            factors.append((node.op, [n for n in node.inputs if n != own[0]]))
-            number = own[0]
+            factors.append((node.op, [n for n in node.inputs if n != vectors[0]]))
+            number = vectors[0]
         caches = [n for n in self.nodes[number].inputs if self.nodes[n].op in _HELD]
         if self.nodes[number].op != "matmul" or not caches:
             raise self.misfit(last, f"softmax of the result of {spoken(self.nodes[last].op)}")
         [query] = [n for n in self.nodes[number].inputs if n not in caches]
-        made = self.host.op("mul", query, self.host.number(math.log2(math.e)))
+        scaled_query = self.host.op("mul", query, self.host.number(math.log2(math.e)))
         for op, others in factors:
-            made = self.host.new(op, (made, *others), {})
-        return number, made
+            scaled_query = self.host.new(op, (scaled_query, *others), {})
+        return number, scaled_query
 
     def _cache(self, number: int, at: int) -> tuple[Any, int | None]:
         """Return the cache that a product reads, as its operand `at`, and the row that it takes before; the other operand is a vector."""
         inputs = self.nodes[number].inputs
-        own, other = self.nodes[inputs[at]], self.nodes[inputs[1 - at]]
-        if own.op not in _HELD or len(other.shape) != 1:
+        source, other = self.nodes[inputs[at]], self.nodes[inputs[1 - at]]
+        if source.op not in _HELD or len(other.shape) != 1:
             raise self.misfit(number, "the keys are read by K @ q, the values by weights @ V")
-        if own.op == "cache":
-            return own, None
-        return self.nodes[own.inputs[0]], own.inputs[1]
+        if source.op == "cache":
+            return source, None
+        return self.nodes[source.inputs[0]], source.inputs[1]
 
     def _check_grown(self, key: int | None, value: int | None, output: int) -> None:
         """Raise where one cache grows alone, or is read as it was before."""

@@ -32,14 +32,14 @@ class PythonRecurrence(Traced, Recurrence):
             what = f"the recurrence {self.name} returns {len(plain)} values"
             hint = f"return {several} and the output, or the output alone"
             raise self.error("E461", what, spans[min(len(plain) - 1, len(names) + 1)], hint=hint)
-        own = next(
+        shape = next(
             builder.shape(builder.variables[p.name])
             for p in (*self.of_kind("state"), *self.of_kind("cache"))
             if len(p.dims) == 2
         )
-        if len(plain) == 1 and isinstance(plain[0], Ref) and builder.shape(plain[0]) == own:
+        if len(plain) == 1 and isinstance(plain[0], Ref) and builder.shape(plain[0]) == shape:
             what = f"the recurrence {self.name} has no output"
-            hint = f"what it returns is {show(own)} like the state: return S, q @ S"
+            hint = f"what it returns is {show(shape)} like the state: return S, q @ S"
             raise self.error("E461", what, spans[0], hint=hint)
         states = zip(plain[:-1], spans[:-1], strict=True)
         return Returned(dict(zip(names, states, strict=False)), plain[-1], spans[-1])

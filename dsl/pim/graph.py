@@ -120,30 +120,30 @@ class _Matcher:
     def _made_of(self, number: int) -> frozenset[str]:
         """Return the results that a node is made of, and the states of the host."""
         for n, node in in_turn(number, self.host.node, self._from):
-            own = frozenset({node.attrs["name"]} if node.op in ("unit", "state") else ())
-            self._from[n] = own.union(*(self._from[i] for i in node.inputs))
+            names = frozenset({node.attrs["name"]} if node.op in ("unit", "state") else ())
+            self._from[n] = names.union(*(self._from[i] for i in node.inputs))
         return self._from[number]
 
     def _late(self) -> tuple[str, ...]:
         """Return the host's states that depend on results."""
         results, late = {name for _, name in self.early + self.after}, set[str]()
-        while found := {
+        while names := {
             name
             for name, n in self.held.items()
             if name not in late and self._made_of(n) & (results | late)
         }:
-            late |= found
+            late |= names
         return tuple(name for name in self.held if name in late)
 
     def _waits(self, one: Pass, late: tuple[str, ...]) -> bool:
-        found = {*late, *(name for _, name in self.early + self.after)}
+        names = {*late, *(name for _, name in self.early + self.after)}
         operands = (n for n in (one.d, one.k, one.v, one.q) if n is not None)
-        return any(self._made_of(n) & found for n in operands)
+        return any(self._made_of(n) & names for n in operands)
 
     # -- passes
 
     def _passes(self) -> list[Pass]:
-        """Return the passes of a token: those that read the old state, one for each product that is added, those that read the new state."""
+        """Return the passes of a token: passes that read the old state, a pass for each product that is added, passes that read the new state."""
         assert self.new is not None
         decay, products = self.terms(self.new, self.state, "the new state")
         if decay is None:  # it is made of what was read alone
@@ -157,18 +157,18 @@ class _Matcher:
                 number = next(n for n in self._read_by if self._read_by[n] == name)
                 hint = "the unit reads the old state before it makes the new one"
                 raise self.misfit(number, "the old state is read by what the new one gave", hint)
-        made = [Pass(q=operand, result=name) for operand, name in self.early]
+        passes = [Pass(q=operand, result=name) for operand, name in self.early]
         for product in products:
             k, v = (
                 self.host.number(1.0) if n == ONE else n
                 for n in (product.k, self.host.columns(product))
             )
-            made.append(Pass(decay if decay != ONE else None, k, v))
+            passes.append(Pass(decay if decay != ONE else None, k, v))
             decay = ONE
         if self.after:
             operand, name = self.after[0]
-            made[-1] = replace(made[-1], q=operand, result=name)
-        return made + [Pass(q=operand, result=name) for operand, name in self.after[1:]]
+            passes[-1] = replace(passes[-1], q=operand, result=name)
+        return passes + [Pass(q=operand, result=name) for operand, name in self.after[1:]]
 
     def _of_cache(self) -> list[Pass]:
         [(operand, name)] = self.after
@@ -216,9 +216,9 @@ class _Matcher:
         if product is None or ONE in (product.k, product.v):
             return self._read(number, matrix, operand, axis)
         ends = product.k, product.v
-        made = self.host.new(*self._read(number, matrix, ends[1 - axis], axis))
-        made = self.host.columns(replace(product, v=made))
-        return "outer", (ends[0], made) if axis == 0 else (made, ends[1]), {}
+        vector = self.host.new(*self._read(number, matrix, ends[1 - axis], axis))
+        vector = self.host.columns(replace(product, v=vector))
+        return "outer", (ends[0], vector) if axis == 0 else (vector, ends[1]), {}
 
     def _read(self, number: int, matrix: int, operand: int, axis: int) -> _Made:
         """What becomes of a node that reads the old state, the new one, or a sum of one of them and products, which are the host's."""
@@ -240,16 +240,16 @@ class _Matcher:
             return unit
         total = self.host.new(*unit)
         for product in products:
-            own = self.host.new("sum", (self.host.op("mul", operand, product.k),), {"axis": None})
-            part = self.host.op("mul", own, self.host.columns(product))
+            dot = self.host.new("sum", (self.host.op("mul", operand, product.k),), {"axis": None})
+            part = self.host.op("mul", dot, self.host.columns(product))
             last, total = total, self.host.op("add", total, part)
         return "add", (last, part), {}
 
     def _result(self, operand: int, base: int) -> str:
         """Return the name of what an operand reads of the old state or of the new one."""
         place = self.after if base == self.new else self.early
-        for own, name in place:
-            if self.host.same(own, operand):
+        for other, name in place:
+            if self.host.same(other, operand):
                 return name
         name = f".{len(self.early) + len(self.after) + 1}"  # no name of a parameter
         place.append((operand, name))
@@ -323,9 +323,9 @@ class _Matcher:
     def _decayed(self, decay: int, factor: int, op: str) -> int:
         """A decay times a factor of the state, or divided by it."""
         axis = 0 if self.turned else 1  # of the unit's columns
-        found = self._along(factor, axis, self.nodes[self.state].shape[1 - axis])
-        if found is not None:
-            return found if decay == ONE and op == "mul" else self.host.op(op, decay, found)
+        vector = self._along(factor, axis, self.nodes[self.state].shape[1 - axis])
+        if vector is not None:
+            return vector if decay == ONE and op == "mul" else self.host.op(op, decay, vector)
         what = "a decay that differs from column to column of the state"
         hint = "the unit decays whole rows: write d[:, None] * S with a d for each row, or declare the state the other way round"
         if self.turned:
@@ -356,14 +356,14 @@ class _Matcher:
 
     def outer(self, number: int) -> Product:
         """Return the outer product that is added to the state."""
-        found = self.host.product(number)
+        outer = self.host.product(number)
         rows, columns = self.nodes[self.state].shape
-        if found is not None and (found.k != ONE or rows == 1) and (found.v != ONE or columns == 1):
+        if outer is not None and (outer.k != ONE or rows == 1) and (outer.v != ONE or columns == 1):
             if columns == 1:  # so that all products share a vector
-                return replace(found, k=self.host.op("mul", found.k, found.v), v=ONE)
+                return replace(outer, k=self.host.op("mul", outer.k, outer.v), v=ONE)
             if rows == 1:
-                return replace(found, v=self.host.op("mul", found.k, found.v), k=ONE)
-            return found
+                return replace(outer, v=self.host.op("mul", outer.k, outer.v), k=ONE)
+            return outer
         what = f"{self._called(number)} is added to the state; the unit adds outer products"
         raise self.misfit(number, what, "write outer(k, v), or k[:, None] * v[None, :]")
 
@@ -403,5 +403,5 @@ class _Matcher:
         if (self.uses_state(x) and self.uses_state(y)) or (node.op == "div" and self.uses_state(y)):
             return None
         inner, factor = (y, x) if self.uses_state(y) else (x, y)
-        found = self._along(factor, 1 - axis, self.nodes[matrix].shape[axis])
-        return None if found is None else (inner, axis, (node.op, found))
+        vector = self._along(factor, 1 - axis, self.nodes[matrix].shape[axis])
+        return None if vector is None else (inner, axis, (node.op, vector))

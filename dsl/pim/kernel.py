@@ -77,8 +77,8 @@ class Recurrence(AnyKernel):
                 raise self.error("E461", what, span, hint=hint)
         if self.of_kind("cache"):
             for name, (value, span) in returned.states.items():
-                own = builder.nodes[value.index]
-                if own.op != "append" or own.inputs[0] != builder.variables[name].index:
+                node = builder.nodes[value.index]
+                if node.op != "append" or node.inputs[0] != builder.variables[name].index:
                     how = f"{name} = append({name}, row)"
                     raise self.fits(f"the cache {name} grows by a row alone", span, hint=how)
             return attention.matched(self, builder, returned.output.index)
@@ -86,12 +86,12 @@ class Recurrence(AnyKernel):
         matrix = next(p for p in states if len(p.dims) == 2)
         for state in states:
             self._check_new(builder, state, returned)
-        own = builder.variables[matrix.name].index
+        state_node = builder.variables[matrix.name].index
         new = {name: value.index for name, (value, _) in returned.states.items()}
-        return matched(self, builder, own, new, returned.output.index)
+        return matched(self, builder, state_node, new, returned.output.index)
 
     def _check_new(self, builder: GraphBuilder, state: Parameter, returned: Returned) -> None:
-        """Raise KernelError (E461) where a state has no new value beside those that have, or one of another shape."""
+        """Raise KernelError (E461) where other states have new values and this one has none, or where its new value has another shape."""
         if not returned.states and len(self.of_kind("state")) == 1:
             return
         if state.name not in returned.states:
@@ -99,9 +99,9 @@ class Recurrence(AnyKernel):
             hint = "return the new states in their order and the output: `return S, n, q @ S` (as text: `n <- …`)"
             raise self.error("E461", what, state.span, hint=hint)
         value, span = returned.states[state.name]
-        own = builder.variables[state.name]
-        if builder.shape(value) != builder.shape(own):
-            what = f"the new state is {show(builder.shape(value))}, but {state.name} is {show(builder.shape(own))}"
+        variable = builder.variables[state.name]
+        if builder.shape(value) != builder.shape(variable):
+            what = f"the new state is {show(builder.shape(value))}, but {state.name} is {show(builder.shape(variable))}"
             hint = "d[:, None] * S + outer(k, v) has the shape of S"
             raise self.error(
                 "E461", what, span, (state.span, f"{state.name} is declared here"), hint=hint

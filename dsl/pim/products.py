@@ -60,8 +60,8 @@ class HostNodes:
             return b if a == ONE else a
         if op == "div" and b == ONE:
             return a
-        given = [self.number(1.0) if n == ONE else n for n in inputs]
-        return self.new(op, tuple(given), {})
+        operands = [self.number(1.0) if n == ONE else n for n in inputs]
+        return self.new(op, tuple(operands), {})
 
     def number(self, value: float) -> int:
         return self.new("const", (), {"value": value})
@@ -102,8 +102,8 @@ class HostNodes:
             return Product(ONE, ONE, number, 1, number)
         if len(shape) == 1:
             return Product(ONE, number, ONE, 1, number)
-        if (made := self._made(number)) is not None:
-            return replace(made, at=number)
+        if (product := self._made(number)) is not None:
+            return replace(product, at=number)
         if shape[1] == 1:
             return Product(self.flat(number, 1), ONE, ONE, 1, number)
         return Product(ONE, self.flat(number, 0), ONE, 1, number) if shape[0] == 1 else None
@@ -140,8 +140,8 @@ class HostNodes:
         op = "add" if a.sign == b.sign else "sub"
         if self.same(a.k, b.k) and self.same(a.v, b.v):  # both may be shared with a third one
             return replace(a, scale=self.op(op, a.scale, b.scale))
-        for own, other in (("k", "v"), ("v", "k")):
-            if not self.same(getattr(a, own), getattr(b, own)):
+        for side, other in (("k", "v"), ("v", "k")):
+            if not self.same(getattr(a, side), getattr(b, side)):
                 continue
             x, y, scale = getattr(a, other), getattr(b, other), a.scale
             if not self.same(a.scale, b.scale):

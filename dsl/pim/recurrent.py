@@ -80,9 +80,9 @@ class Recurrent:
             return (self,)
         score, attend = self.passes
         name, *sizes = self.values
-        own = lambda gone: tuple(pair for pair in self.dims if pair[0] != gone)
+        rest = lambda gone: tuple(pair for pair in self.dims if pair[0] != gone)
         keys = replace(
-            self, mode="score", passes=(score,), output=self.scores, dims=own(name), values=None
+            self, mode="score", passes=(score,), output=self.scores, dims=rest(name), values=None
         )
         assert attend.v is not None
         weights = self.nodes[attend.v].attrs["name"]
@@ -99,7 +99,7 @@ class Recurrent:
             passes=(attend,),
             output=self.output,
             inputs=(*self.inputs, weights),
-            dims=(*own(self.state), (weights, dict(self.dims)[name][:1])),
+            dims=(*rest(self.state), (weights, dict(self.dims)[name][:1])),
             extra_sizes=(*known, *self.extra_sizes),
         )
 
@@ -119,8 +119,8 @@ class Recurrent:
         """The parameters that query heads of a group share: caches, and the inputs of which their rows are made."""
         rows = [one.k for one in self.passes if self.mode != "update" and one.k is not None]
         nodes = [self.nodes[n] for n in reached(rows, self.nodes.__getitem__)]
-        found = {str(node.attrs["name"]) for node in nodes if node.op == "input"}
-        return frozenset(found if self.mode == "update" else found.union(self.states))
+        names = {str(node.attrs["name"]) for node in nodes if node.op == "input"}
+        return frozenset(names if self.mode == "update" else names.union(self.states))
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -152,8 +152,8 @@ class Recurrent:
     def digest(self) -> str:
         """What two recurrences that compute the same, of states of the same names, have alike."""
         nodes = [node.to_json() for node in self.nodes]
-        own = [self.mode, self.state, self.values, nodes, [astuple(one) for one in self.passes]]
-        return sha256(json.dumps([*own, self.output, self.held]).encode()).hexdigest()[:8]
+        fields = [self.mode, self.state, self.values, nodes, [astuple(one) for one in self.passes]]
+        return sha256(json.dumps([*fields, self.output, self.held]).encode()).hexdigest()[:8]
 
     @property
     def _decay(self) -> int | None:
@@ -172,22 +172,22 @@ class Recurrent:
 
     def rate(self, node: int) -> int | None:
         """Return the node of c where a decay is written as 1 − c (or S − c S), None where it is written in another way."""
-        own = self.nodes[node]
-        if own.op not in ("sub", "add"):
+        operation = self.nodes[node]
+        if operation.op not in ("sub", "add"):
             return None
-        one, rest = (self.nodes[n] for n in own.inputs)
+        one, rest = (self.nodes[n] for n in operation.inputs)
         if one.op != "const" or not np.all(one.attrs["value"] == 1):
             return None
-        if own.op == "sub":
-            return own.inputs[1]
+        if operation.op == "sub":
+            return operation.inputs[1]
         return rest.inputs[0] if rest.op == "neg" else None
 
     def leaf(self, node: int) -> str | None:
         """Return the input that a node is as it is, None where it is another operation."""
-        own = self.nodes[node]
-        while own.op in ("flat", "expand"):
-            own = self.nodes[own.inputs[0]]
-        return str(own.attrs["name"]) if own.op == "input" else None
+        source = self.nodes[node]
+        while source.op in ("flat", "expand"):
+            source = self.nodes[source.inputs[0]]
+        return str(source.attrs["name"]) if source.op == "input" else None
 
     def host(self, values: Mapping[str, np.ndarray], wanted: int) -> np.ndarray:
         """Return a node's values: `values` has those of inputs, of the host's states and of results by name, with an axis of
@@ -202,12 +202,12 @@ class Recurrent:
                 value, batched = done[node.inputs[0]]
                 done[number] = np.squeeze(value, node.attrs["axis"] + int(batched)), batched
             else:
-                own = [done[n] for n in node.inputs]
+                inputs = [done[n] for n in node.inputs]
                 with np.errstate(all="ignore"):
                     value = apply(
-                        node.op, [v for v, _ in own], dict(node.attrs), [f for _, f in own]
+                        node.op, [v for v, _ in inputs], dict(node.attrs), [f for _, f in inputs]
                     )
-                done[number] = value, any(f for _, f in own)
+                done[number] = value, any(f for _, f in inputs)
         value, batched = done[wanted]
         count = len(next(iter(values.values())))
         return value if batched else np.broadcast_to(value, (count, *value.shape))

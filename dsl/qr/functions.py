@@ -147,11 +147,11 @@ def least_squares(
     if builder.op(target) not in wanted:
         message = f"{builder.spoken(target)} is no target for {spoken}"
         raise builder.error("E459", message, span, hint=hint)
-    given: dict[str, Any] = {"method": method, "incremental": incremental, "intercept": intercept}
-    given |= {"ridge": ridge, "ridge_per": ridge_per}
+    options: dict[str, Any] = {"method": method, "incremental": incremental, "intercept": intercept}
+    options |= {"ridge": ridge, "ridge_per": ridge_per}
     attrs = {
         name: checked_option(builder, name, value, span)
-        for name, value in given.items()
+        for name, value in options.items()
         if value is not None
     }
     return builder.step("least_squares", [features, target], span, attrs)

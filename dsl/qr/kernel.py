@@ -114,39 +114,39 @@ class FitKernel(AnyKernel):
         node = builder.nodes[value.index]
         first, second = (builder.nodes[i] for i in node.inputs)
         keys, incremental = first.op == "window", second.op != "rank"
-        own = (builder.nodes[first.inputs[0]] if keys else first).attrs["name"]
-        given = self._options(node.attrs, node.span)
-        if given.get("incremental", incremental) is not incremental:
+        variable = (builder.nodes[first.inputs[0]] if keys else first).attrs["name"]
+        options = self._options(node.attrs, node.span)
+        if options.get("incremental", incremental) is not incremental:
             if keys:
                 self._contrary(second.op, node.span)
             incremental = False
-        if keys and (wrong := next((name for name in OF_COLUMNS if name in given), None)):
-            said = self.options[wrong].span if wrong in self.options else node.span
+        if keys and (wrong := next((name for name in OF_COLUMNS if name in options), None)):
+            place = self.options[wrong].span if wrong in self.options else node.span
             hint = f"leave {wrong} out: keys are fitted with a bias, and without a penalty"
-            raise self.error("E458", f"{wrong} is for fits over columns", said, hint=hint)
+            raise self.error("E458", f"{wrong} is for fits over columns", place, hint=hint)
         columns = 1 + (first.attrs["bytes"] if keys else self._width(first.shape))
         if columns > MOST_COLUMNS:
-            message = f"{own} has {columns - 1} columns; a fit takes at most {LONGEST}"
+            message = f"{variable} has {columns - 1} columns; a fit takes at most {LONGEST}"
             raise self.error("E454", message, first.span, hint="bind fewer columns to it")
         return FitGraph(
             self.name,
-            own,
+            variable,
             None if keys else second.attrs["name"],
             columns if columns > 1 else 0,
             Label(second.op) if keys else None,
-            given.get("method", Method.GRAM),
+            options.get("method", Method.GRAM),
             incremental,
             node.span,
             self.source or "",
-            **{name: given[name] for name in OF_COLUMNS if name in given},
+            **{name: options[name] for name in OF_COLUMNS if name in options},
         )
 
     def _contrary(self, target: str, span: Span) -> None:
         """Raise KernelError (E458) for `incremental` that is not what the target of keys has."""
-        said = self.options["incremental"].span if "incremental" in self.options else span
+        place = self.options["incremental"].span if "incremental" in self.options else span
         other, read = ("slot", "all keys") if target == "rank" else ("rank", "changed keys alone")
         hint = f"leave incremental out, or write target={other}(key)"
-        raise self.error("E458", f"refits of {target}s read {read}", said, hint=hint)
+        raise self.error("E458", f"refits of {target}s read {read}", place, hint=hint)
 
     def _width(self, shape: Sequence[int]) -> int:
         """The columns of an input of this shape; 0 where they are not known yet."""
@@ -154,13 +154,13 @@ class FitKernel(AnyKernel):
         return 0 if isinstance(size, Dim) and not size.known else int(size)
 
     def _options(self, inner: Mapping[str, Any], span: Span) -> dict[str, Any]:
-        found = {name: option.value for name, option in self.options.items()}
+        options = {name: option.value for name, option in self.options.items()}
         for name, value in inner.items():
-            if name in found and found[name] != value:
+            if name in options and options[name] != value:
                 note, hint = (self.options[name].span, "first given here"), "leave one of them out"
                 raise self.error("E204", f"{name} is given twice", span, note, hint=hint)
-            found[name] = value
-        return found
+            options[name] = value
+        return options
 
     # -- declarations
 
@@ -187,9 +187,9 @@ class FitKernel(AnyKernel):
             raise self.error("E457", message, keys[0].span, hint=hint)
         if not keys and (len(inputs) > 1 or len(outputs) != 1):
             message = f"a fit over columns takes one input and one output, not {len(inputs)} and {len(outputs)}"
-            [there] = (*inputs[1:2], *outputs[1:2], inputs[0])[:1]
+            [parameter] = (*inputs[1:2], *outputs[1:2], inputs[0])[:1]
             hint = 'as in `x: ps.Input["d"], y: ps.Output` (as text: `x: input[d], y: output`)'
-            raise self.error("E457", message, there.span, hint=hint)
+            raise self.error("E457", message, parameter.span, hint=hint)
         for p in (*inputs, *outputs):
             if len(p.dims) > (p.kind == "input"):
                 message = f"the {p.kind} {p.name} has too many dimensions for a fit"

@@ -140,14 +140,14 @@ def checked_ports(
 
 def ports_of(part: Target, memory: Memory | None) -> dict[int, Memory]:
     """Return the memory port's possible widths, each with its timing; none where it is too narrow for a sum."""
-    found: dict[int, Memory]
+    ports: dict[int, Memory]
     if memory is None and part.shared:
         widths = (times * part.bus_bytes for times in WIDER)
         most = max(WIDEST, part.bus_bytes)
-        found = {bus: FixedLatency(part.latency, bus) for bus in widths if bus <= most}
+        ports = {bus: FixedLatency(part.latency, bus) for bus in widths if bus <= most}
     else:
-        found = {part.bus_bytes: memory or FixedLatency(part.latency, part.bytes_per_cycle)}
-    return {bus: timing for bus, timing in found.items() if bus >= LEAST}
+        ports = {part.bus_bytes: memory or FixedLatency(part.latency, part.bytes_per_cycle)}
+    return {bus: timing for bus, timing in ports.items() if bus >= LEAST}
 
 
 def cost(config: FitPlan, load: Load, memory: Memory) -> float:
@@ -186,7 +186,7 @@ def _candidates(
     contexts, ahead = 1 if givens else _contexts(n), -(-3 * part.latency // 32) + 2
     # a lane for every entry, or as many as come in whole bus words
     words = (-(-triangle // d // entries) * entries for d in (*_DIVISORS, triangle))
-    sums = sorted({triangle, *(whole for whole in words if whole < triangle)})
+    sums = sorted({triangle, *(count for count in words if count < triangle)})
     units = [(2 * n, 1)] if givens else list(product(sums, _SOLVERS))
     for row_units in (1,) if base.incremental else (1, 2, 4, 8):
         for lanes, solvers in units:

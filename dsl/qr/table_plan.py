@@ -53,13 +53,13 @@ def lower_table(
     for bus, timing in checked_ports(graph, part, memory, "a fit's").items():
         costs = analyse(TableFitPlan(columns, walk, bus).port, walk, np.tile(page, (_PAGES, 1)))
         rows = RowPages(costs).rows
-        for made in _candidates(columns, walk, rows // _PAGES, bus):
-            need = estimate(made, part)
+        for plan in _candidates(columns, walk, rows // _PAGES, bus):
+            need = estimate(plan, part)
             if least is None or (need.lut, need.dsp) < (least.lut, least.dsp):
                 least = need
             if need.fits(part) is None:
                 full = [(Segment(0, _PAGES, 0, rows), costs), (Segment(), None)]
-                good.append((run(made, full, timing), need, made))
+                good.append((run(plan, full, timing), need, plan))
     if not good:
         assert least is not None
         raise _too_large(graph, least, part)

@@ -32,16 +32,16 @@ class Unit:
 
 
 def unit_of(numbers: NDArray[np.int64] | NDArray[np.float64], limbs: int | None = None) -> Unit:
-    """Return the unit for a column's values; those that are not finite do not count. `limbs`: as many, whatever they hold."""
-    whole = numbers.dtype != np.float64
-    finite = numbers if whole else numbers[np.isfinite(numbers)]
+    """Return the unit for a column's values, of which infinities and NaN do not count. `limbs`: their number, whatever the values are."""
+    is_integer = numbers.dtype != np.float64
+    finite = numbers if is_integer else numbers[np.isfinite(numbers)]
     if not len(finite):
         return Unit(0, 0, limbs or 1, True)
     least, greatest = Fraction(finite.min().item()), Fraction(finite.max().item())
     finest = _lowest_bit(finite)
     choices: Sequence[int] = (limbs,) if limbs else range(1, LIMBS_MAX + 1)
     for count in choices:
-        for shift in (0, finest) if whole else (finest,):
+        for shift in (0, finest) if is_integer else (finest,):
             if shift <= finest and _steps(greatest - least, shift) < 1 << LIMB * count:
                 return Unit(shift, _middle(least, greatest, shift), count, True)
     count = limbs or _ROUNDED
@@ -69,12 +69,12 @@ def _lowest_bit(numbers: NDArray[np.int64] | NDArray[np.float64]) -> int:
     """Return the exponent of the lowest bit that any of the numbers has; 0 where all are 0."""
     exponents = np.zeros(len(numbers), dtype=np.int64)
     if numbers.dtype != np.float64:
-        whole = numbers.astype(np.int64)
+        integers = numbers.astype(np.int64)
     else:
-        fractions, found = np.frexp(numbers)
-        whole, exponents = np.ldexp(fractions, 53).astype(np.int64), found - 53
-    some = whole != 0
+        fractions, powers = np.frexp(numbers)
+        integers, exponents = np.ldexp(fractions, 53).astype(np.int64), powers - 53
+    some = integers != 0
     if not some.any():
         return 0
-    lowest = (whole & -whole)[some].astype(np.uint64)
+    lowest = (integers & -integers)[some].astype(np.uint64)
     return int((np.frexp(lowest.astype(np.float64))[1] - 1 + exponents[some]).min())

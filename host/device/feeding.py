@@ -31,7 +31,7 @@ class _Filled:
         return min(self.feed.line.total, self.done + self.feed.line.slots) - self.sent
 
     @property
-    def whole(self) -> bool:
+    def full(self) -> bool:
         return self.sent == self.feed.line.total
 
     def see(self, count: int) -> None:
@@ -72,7 +72,7 @@ def fill(device: Device, feeds: Sequence[Feed], ends: float) -> Iterator[int]:
                 line.begin(feed.ring.port, feed.at, feed.line.slots, feed.pages.shape[1])
     except Refused:
         line = None
-    while not all(ring.whole for ring in rings):
+    while not all(ring.full for ring in rings):
         before = sum(ring.sent for ring in rings)
         if line is None:
             yield sum(ring.write() for ring in rings)
@@ -87,7 +87,7 @@ def fill(device: Device, feeds: Sequence[Feed], ends: float) -> Iterator[int]:
 def _pieces(rings: Sequence[_Filled], line: Pushing, ends: float) -> Iterator[Piece | None]:
     """Yield pieces, a page of each port in turn, and None while there is no room for their pages."""
     flat = [np.ascontiguousarray(ring.feed.pages).data.cast("B") for ring in rings]
-    while perf_counter() < ends and not all(ring.whole for ring in rings):
+    while perf_counter() < ends and not all(ring.full for ring in rings):
         if not any(ring.free for ring in rings):
             yield None
         for ring, content in zip(rings, flat, strict=True):

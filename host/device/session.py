@@ -245,18 +245,18 @@ class Session:
 
     def _told(self, answer: Answer) -> int:
         """Take what an answer to a write to memory says of the others; return the latest one's order."""
-        latest, told = _DOUBTED, []
+        latest, orders = _DOUBTED, []
         for at, sent in self._sent.items():
             distance = follows(at, answer.first)
             if distance < 0 or (distance < WINDOW and answer.bitmap >> distance & 1):
                 if sent.kind & 0xFF in _TOLD:
-                    told.append(at)
+                    orders.append(at)
                     latest = max(latest, sent.earliest)
             elif not answer.bitmap:
                 break
-        for at in told:
+        for at in orders:
             self._forget(at)
-        if told:
+        if orders:
             self._status |= answer.status
         return latest
 

@@ -35,12 +35,12 @@ _BUFFER = 1 << 20
 
 def _place(text: str) -> tuple[str, int]:
     """Return host and port. Raises DeviceError where the text is neither."""
-    found = re.fullmatch(r"(\[[^\]]+\]|[^:\[\]/\s]+)(?::(\d{1,5}))?", text, re.ASCII)
-    port = int(found[2] or PORT) if found else 0
-    if found is None or not 0 < port < 1 << 16:
+    match = re.fullmatch(r"(\[[^\]]+\]|[^:\[\]/\s]+)(?::(\d{1,5}))?", text, re.ASCII)
+    port = int(match[2] or PORT) if match else 0
+    if match is None or not 0 < port < 1 << 16:
         hint = f"udp:HOST or udp:HOST:PORT, as in udp:192.168.1.50; without a port it is {PORT}"
         raise DeviceError(f"'udp:{text}' is no address of a device", hint)
-    return found[1].strip("[]"), port
+    return match[1].strip("[]"), port
 
 
 class Udp:
@@ -50,8 +50,8 @@ class Udp:
         self.name, self.timeout = f"udp:{place}", seconds(2.0 if timeout is None else timeout)
         host, port = _place(place)
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-            self._socket = socket.socket(found[0], found[1])
+            address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+            self._socket = socket.socket(address[0], address[1])
         except (OSError, UnicodeError) as problem:
             raise self._lost(problem) from None
         self._lock, self._closed = threading.Lock(), False
@@ -65,7 +65,7 @@ class Udp:
             self._socket.setblocking(False)
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
                 self._socket.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
-            self._socket.connect(found[4])
+            self._socket.connect(address[4])
             with self._lock:
                 self._open()
         except OSError as problem:

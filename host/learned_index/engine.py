@@ -183,28 +183,28 @@ class EngineBackend(Closing):
         weakref.finalize(memo, self._forget, key).atexit = False
 
     def _forget(self, key: int) -> None:
-        found = self._resident.pop(key, None)
-        if found is not None:
-            self._room.give(found[1], found[2])
+        entry = self._resident.pop(key, None)
+        if entry is not None:
+            self._room.give(entry[1], entry[2])
 
     def _result(
         self, number: int, job: Job, room: tuple[int, int], error: HardwareError | None
     ) -> Fit | HardwareError:
         at, size = room
-        found: Fit | NamedCode
+        outcome: Fit | NamedCode
         if error is None:
             data = self._machine.read(at, size).tobytes()
-            found = image.unpack_result(data, job.window.columns, self.config)
+            outcome = image.unpack_result(data, job.window.columns, self.config)
         else:
-            found = error.code
-        if not isinstance(found, Fit):
+            outcome = error.code
+        if not isinstance(outcome, Fit):
             self._room.give(at, size)
             if job.memo is not None:
                 self._forget(id(job.memo))
-            return HardwareError(found, number)
+            return HardwareError(outcome, number)
         head = self.config.bus_bytes * result_words(Size.of(job), self.config)
-        self._keep(found.memo, at + head, at, size)
-        return found
+        self._keep(outcome.memo, at + head, at, size)
+        return outcome
 
 
 #: how much memory a simulated engine gets at a time

@@ -226,18 +226,18 @@ class LearnedIndex(Ordered):
     # many keys
 
     def get_many(self, keys: Iterable[bytes], default: Any = None) -> list[Any]:
-        """Return the values of many keys in their order, `default` for those that are not there; quicker than `get` one by one for many."""
+        """Return the values of many keys in their order, `default` for absent keys; quicker than `get` one by one for many."""
         wanted = list(keys)
         slots = self._root.find_many(wanted)
         order = np.argsort(slots, kind="stable")
         bounds = np.flatnonzero(np.diff(slots[order])) + 1
-        found: list[Any] = [default] * len(wanted)
+        answers: list[Any] = [default] * len(wanted)
         for part in np.split(order, bounds) if len(wanted) else ():
             group = self._groups[slots[part[0]]]
             chosen = part.tolist()
             if len(chosen) < 8:  # not worth the arrays
                 for i in chosen:
-                    found[i] = group.get(wanted[i], default)
+                    answers[i] = group.get(wanted[i], default)
                 continue
             asked = [wanted[i] for i in chosen]
             places = group.positions(asked)
@@ -245,18 +245,18 @@ class LearnedIndex(Ordered):
             for i, at, key in zip(chosen, places, asked, strict=True):
                 if at >= 0:
                     if at not in dead:
-                        found[i] = values[at]
+                        answers[i] = values[at]
                 elif key in buffer:
-                    found[i] = buffer[key]
-        return found
+                    answers[i] = buffer[key]
+        return answers
 
     def update(self, items: Mapping[bytes, Any] | Iterable[tuple[bytes, Any]] = ()) -> None:  # type: ignore[override]
-        """Put many items in. Where they are many beside what is there, everything is loaded anew."""
+        """Put many items in. Where they are many beside the items that the index has, all are loaded anew."""
         new = dict(items)
         if len(new) * 4 > self._length:
-            whole = dict(self.walk())
-            whole.update(new)
-            self._load(whole)
+            pairs = dict(self.walk())
+            pairs.update(new)
+            self._load(pairs)
         else:
             for key, value in new.items():
                 self.put(key, value)
@@ -424,6 +424,6 @@ class LearnedIndex(Ordered):
         decode: Callable[[bytes], Any] | None = None,
     ) -> LearnedIndex:
         """Read a snapshot. See `snapshot.load`."""
-        made = cls.__new__(cls)
-        snapshot.load(made, path, trainer, decode)
-        return made
+        index = cls.__new__(cls)
+        snapshot.load(index, path, trainer, decode)
+        return index

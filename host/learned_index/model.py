@@ -172,7 +172,7 @@ class Trainer:
     def refit(self, changes: Sequence[Change]) -> list[Model]:
         """Fit models again, from their memos where these can be used: where all keys still share what lies before the window, and what is removed can be
         taken out of the memo; the engine refuses that of some factors of method `givens`."""
-        found: list[tuple[Job, Slots | None]] = []
+        jobs: list[tuple[Job, Slots | None]] = []
         for number, change in enumerate(changes):
             model, keys = change.model, change.keys
             ends = [texts[at] for texts in (keys, change.removed) if texts for at in (0, -1)]
@@ -180,8 +180,8 @@ class Trainer:
             if ends and common(min(ends), max(ends)) >= model.window.prefix:
                 again = self._again(number, change)
             self.incremental += again is not None
-            found.append(again or self._in_full(number, change))
-        results = self._answers([job for job, _ in found])
+            jobs.append(again or self._in_full(number, change))
+        results = self._answers([job for job, _ in jobs])
         refused = [
             number
             for number, result in enumerate(results)
@@ -189,13 +189,12 @@ class Trainer:
         ]
         self.incremental -= len(refused)
         for number in refused:
-            found[number] = self._in_full(number, changes[number])
-        fits = self._do([found[number][0] for number in refused])
+            jobs[number] = self._in_full(number, changes[number])
+        fits = self._do([jobs[number][0] for number in refused])
         for number, fit in zip(refused, fits, strict=True):
             results[number] = fit
         return [
-            Model(_trained(result), where)
-            for result, (_, where) in zip(results, found, strict=True)
+            Model(_trained(result), where) for result, (_, where) in zip(results, jobs, strict=True)
         ]
 
     def _in_full(self, number: int, change: Change) -> tuple[Job, Slots | None]:
@@ -226,10 +225,10 @@ class Trainer:
         stay = [key for at, key in enumerate(keys) if at not in new]
         assert model.slots is not None
         gone = [bisect_left(stay, key) + at for at, key in enumerate(change.removed)]
-        found = model.slots.after(change.added, gone)
-        if found is None:
+        shift = model.slots.after(change.added, gone)
+        if shift is None:
             return None
-        slots, moved, before = found
+        slots, moved, before = shift
         return replace(
             job,
             labels=slots.array(),

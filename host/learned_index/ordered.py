@@ -123,8 +123,8 @@ class Ordered(MutableMapping[bytes, Any]):
             return []
         if step < 0:
             at = at[::-1]
-        found = list(islice(self._from(at[0]), 0, at[-1] - at[0] + 1, abs(step)))
-        return found[::-1] if step < 0 else found
+        pairs = list(islice(self._from(at[0]), 0, at[-1] - at[0] + 1, abs(step)))
+        return pairs[::-1] if step < 0 else pairs
 
     def _from(self, at: int) -> Iterator[tuple[bytes, Any]]:
         sums = self._cumulated()
@@ -179,11 +179,11 @@ class Ordered(MutableMapping[bytes, Any]):
     def scan(self, start: bytes, count: int) -> list[tuple[bytes, Any]]:
         """Return the first `count` pairs from the key `start` on."""
         slot = self._root.find(start)
-        found: list[tuple[bytes, Any]] = []
-        while len(found) < count and slot < len(self._groups):
-            found += self._groups[slot].scan(start, count - len(found))
+        pairs: list[tuple[bytes, Any]] = []
+        while len(pairs) < count and slot < len(self._groups):
+            pairs += self._groups[slot].scan(start, count - len(pairs))
             slot += 1
-        return found
+        return pairs
 
     def _between(
         self, first: int, begin: int, last: int, end: int, reverse: bool

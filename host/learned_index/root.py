@@ -70,8 +70,8 @@ class Root:
 
     def find_many(self, keys: Sequence[bytes]) -> np.ndarray:
         """Return `find` of many keys, int64[len(keys)]. Between them and the pivots a search in C is as fast as any window would be here."""
-        found = [bisect_right(self.pivots, key) for key in keys]
-        return np.maximum(np.array(found, dtype=np.int64) - 1, 0)
+        places = [bisect_right(self.pivots, key) for key in keys]
+        return np.maximum(np.array(places, dtype=np.int64) - 1, 0)
 
     def insert(self, at: int, pivot: bytes) -> None:
         """Note a new group, number `at`."""

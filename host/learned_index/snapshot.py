@@ -177,17 +177,17 @@ def load(
         if type(encoded) is not bool or type(deferred) is not bool or type(limit) is not int:
             raise ValueError("a field of another type")
         layout = Layout(**header["layout"])
-        own = Trainer(FitPlan.from_json(header["config"]), limit=limit)
+        fallback = Trainer(FitPlan.from_json(header["config"]), limit=limit)
         keys, values = _texts(data[_START.size + length : -32], header["items"])
-        found = values if encoded else [_decode(text) for text in values]
+        contents = values if encoded else [_decode(text) for text in values]
     if encoded:
         if decode is None:
             raise SnapshotError(
                 f"{path}: its values were stored with an `encode`; load() needs the `decode`"
             )
-        found = [decode(text) for text in values]
-    used = own if trainer is None else trainer
-    items = zip(keys, found, strict=True)
+        contents = [decode(text) for text in values]
+    used = fallback if trainer is None else trainer
+    items = zip(keys, contents, strict=True)
     index.__init__(items, trainer=used, layout=layout, deferred=deferred)  # type: ignore[misc]
 
 
@@ -196,11 +196,11 @@ def _texts(data: bytes, items: Any) -> tuple[list[bytes], list[bytes]]:
     if type(items) is not int or not 0 <= items <= len(data) // 16:
         raise ValueError("another number of items")
     lengths = np.frombuffer(data, "<i8", 2 * items)
-    whole = data[16 * items :]
+    body = data[16 * items :]
     ends = list(itertools.accumulate(lengths.tolist(), initial=0))
-    if (lengths < 0).any() or ends[-1] != len(whole):
+    if (lengths < 0).any() or ends[-1] != len(body):
         raise ValueError("texts of other lengths than their bytes")
-    texts = [whole[begin:end] for begin, end in itertools.pairwise(ends)]
+    texts = [body[begin:end] for begin, end in itertools.pairwise(ends)]
     keys = texts[:items]
     if any(a >= b for a, b in itertools.pairwise(keys)):
         raise ValueError("keys out of order")

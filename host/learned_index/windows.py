@@ -30,23 +30,23 @@ def common(a: bytes, b: bytes) -> int:
 
 def common_prefixes(keys: Sequence[bytes]) -> np.ndarray:
     """Return the common prefix of each key with the one before, int64[len(keys)]; 0 for the first."""
-    found = np.zeros(len(keys), dtype=np.int64)
+    prefixes = np.zeros(len(keys), dtype=np.int64)
     for first in range(1, len(keys), _CHUNK):
         part = keys[first - 1 : first + _CHUNK]
         lengths = np.fromiter(map(len, part), dtype=np.int64, count=len(part))
         shorter = np.minimum(lengths[1:], lengths[:-1])
         if lengths.max() > _WIDE:
-            found[first : first + _CHUNK] = [common(a, b) for a, b in itertools.pairwise(part)]
+            prefixes[first : first + _CHUNK] = [common(a, b) for a, b in itertools.pairwise(part)]
             continue
         width = max(int(lengths.max()), 1)
         matrix = np.array(part, dtype=f"S{width}").view(np.uint8).reshape(len(part), width)
         differ = matrix[1:] != matrix[:-1]
         at = differ.argmax(axis=1)
         # keys that are equal when filled with zeros share all of the shorter one
-        found[first : first + _CHUNK] = np.minimum(
+        prefixes[first : first + _CHUNK] = np.minimum(
             np.where(differ[np.arange(len(at)), at], at, width), shorter
         )
-    return found
+    return prefixes
 
 
 def window_of(least: int, most: int, around: int, longest: int) -> Window:

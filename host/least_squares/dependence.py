@@ -32,19 +32,19 @@ def made_of(
     `others`: the same, to float64's digits; `noise`: what rounding alone may leave of a factor, for a column of length 1, which is 0.
     """
     inverse = inverted(factor)
-    found = {k: along.astype(WIDE) for k, along in others.items()}
+    relations = {k: along.astype(WIDE) for k, along in others.items()}
     for _ in range(_STEPS):
-        gradients = {k: np.zeros(len(along), WIDE) for k, along in found.items()}
+        gradients = {k: np.zeros(len(along), WIDE) for k, along in relations.items()}
         for block, weight in rows.blocks():
             columns = block[:, list(kept)]
-            for k, along in found.items():
+            for k, along in relations.items():
                 before = columns[:, : len(along)]
                 left = block[:, k] - before @ along
                 gradients[k] += (left if weight is None else left * weight) @ before
         for k, gradient in gradients.items():
             part = inverse[: len(gradient), : len(gradient)]
-            found[k] += part @ (part.T @ gradient)
-    return {k: np.where(np.abs(a) > noise * (1 + _size(a)), a, 0) for k, a in found.items()}
+            relations[k] += part @ (part.T @ gradient)
+    return {k: np.where(np.abs(a) > noise * (1 + _size(a)), a, 0) for k, a in relations.items()}
 
 
 def _size(along: _Wide) -> float:
@@ -59,26 +59,26 @@ def least(
     `factors`: of each column that is not kept, what the kept ones make of it.
     """
     basis, gram = _basis(len(weights), kept, factors)
-    found = basis.transpose() * gram.solve(_matrix([[weights[j]] for j in kept]))
-    return [_fraction(found[k, 0]) for k in range(len(weights))]
+    solution = basis.transpose() * gram.solve(_matrix([[weights[j]] for j in kept]))
+    return [_fraction(solution[k, 0]) for k in range(len(weights))]
 
 
 def spread(
     weights: _Wide,
     error: NDArray[np.float64],
     kept: Sequence[int],
-    found: Mapping[int, _Wide],
+    relations: Mapping[int, _Wide],
     lengths: _Wide,
     noise: float,
 ) -> tuple[_Wide, NDArray[np.float64]]:
     """Return weights as `least` spreads them, and how far they may be off.
 
-    `error`: how far `weights` are; `found`: as `made_of` has it, each factor that is not 0 to within `noise`.
+    `error`: how far `weights` are; `relations`: as `made_of` has them, each factor that is not 0 to within `noise`.
     """
     factors = {
         k: [exactly(a * lengths[k] / lengths[j]) for a, j in zip(along, kept, strict=False)]
         + [Fraction()] * (len(kept) - len(along))
-        for k, along in found.items()
+        for k, along in relations.items()
     }
     taken = [exactly(w) for w in weights]
     exact = least(taken, kept, factors)
@@ -86,7 +86,7 @@ def spread(
     inverse = gram.inv()
     pseudo, back = (_floats(m) for m in (basis.transpose() * inverse, inverse))
     away = np.zeros((len(kept), len(weights)))
-    for k, along in found.items():
+    for k, along in relations.items():
         for row, (a, j) in enumerate(zip(along, kept, strict=False)):
             if a:
                 away[row, k] = noise * (1 + _size(along)) * float(lengths[k] / lengths[j])

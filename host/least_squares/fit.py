@@ -103,11 +103,11 @@ class Fit:
         scaled = self.triangle * self.lengths[kept]
         if not self.options.intercept:
             return _condition(scaled)
-        whole = np.zeros((len(kept) + 1,) * 2)
-        whole[0, 0] = math.sqrt(self.total)
-        whole[0, 1:] = whole[0, 0] * self.means[kept]
-        whole[1:, 1:] = scaled
-        return _condition(whole)
+        matrix = np.zeros((len(kept) + 1,) * 2)
+        matrix[0, 0] = math.sqrt(self.total)
+        matrix[0, 1:] = matrix[0, 0] * self.means[kept]
+        matrix[1:, 1:] = scaled
+        return _condition(matrix)
 
     @property
     def freedom(self) -> int:
@@ -121,29 +121,29 @@ class Fit:
     @property
     def rss(self) -> float:
         """The sum of squares of the residuals, NaN beyond float64's range."""
-        found = self.residual * self.residual
-        return found if 0 < found < math.inf or not self.residual else math.nan
+        square = self.residual * self.residual
+        return square if 0 < square < math.inf or not self.residual else math.nan
 
     @cached_property
     def std_err(self) -> tuple[float, NDArray[np.float64]]:
         """Standard errors of bias and weights; NaN where there are none: without further rows, for columns without a weight of their
         own, and with a penalty."""
-        found = np.full(len(self.weights), math.nan)
+        errors = np.full(len(self.weights), math.nan)
         if (
             self.freedom <= 0
             or self.options.ridge
             or (self.dependent and self.options.minimum_norm)
         ):
-            return math.nan, found
+            return math.nan, errors
         kept, deviation = list(self.kept), self.residual / math.sqrt(self.freedom)
         inverse = np.linalg.inv(self.triangle) / self.lengths[kept][:, None]
-        found[kept] = deviation * np.linalg.norm(inverse, axis=1)
+        errors[kept] = deviation * np.linalg.norm(inverse, axis=1)
         if not self.options.intercept:
-            return math.nan, found
+            return math.nan, errors
         along = self.means[kept] @ inverse
         return deviation * math.hypot(
             1 / math.sqrt(self.total), float(np.linalg.norm(along))
-        ), found
+        ), errors
 
     def statistics(self) -> Mapping[str, object]:
         """Return the fit's table: coefficients (the bias first, if there is one) with standard errors, t and p, and figures of the whole."""
@@ -233,26 +233,27 @@ def _exactly(sums: Sums, gram: Gram, options: Options, exact: bool) -> Fit:
     penalties = (
         _penalties(options, squares, gram.total) if options.ridge else [Fraction()] * features
     )
-    found = solved(gram, penalties, options.minimum_norm)
-    kept = [k for k in found.kept if squares[k]]
+    solution = solved(gram, penalties, options.minimum_norm)
+    kept = [k for k in solution.kept if squares[k]]
     factor = resolved(gram, kept, penalties)
     # a penalty gives constant columns the weight 0
-    dependent = tuple(d for d in found.dependent if not options.ridge or squares[d.column])
+    dependent = tuple(d for d in solution.dependent if not options.ridge or squares[d.column])
     means = [m * power(s) for m, s in zip(gram.means, gram.shifts, strict=True)]
     bias = means[-1] - sum(
-        (w * m for w, m in zip(found.weights, means, strict=False)), start=Fraction()
+        (w * m for w, m in zip(solution.weights, means, strict=False)), start=Fraction()
     )
     along = [gram.value(k, features) for k in range(features)]
     tss = gram.value(features, features)
     rss = tss - 2 * sum(
-        (w * a for w, a in zip(found.weights, along, strict=True)), start=Fraction()
+        (w * a for w, a in zip(solution.weights, along, strict=True)), start=Fraction()
     )
-    for j, w in enumerate(found.weights):
+    for j, w in enumerate(solution.weights):
         if w:
             rss += w * sum(
-                (v * gram.value(j, k) for k, v in enumerate(found.weights) if v), start=Fraction()
+                (v * gram.value(j, k) for k, v in enumerate(solution.weights) if v),
+                start=Fraction(),
             )
-    weights = np.array([nearest(w) for w in found.weights])
+    weights = np.array([nearest(w) for w in solution.weights])
     error, bias_error = EPS / 2 * np.abs(weights), EPS / 2 * abs(nearest(bias))
     lengths = np.array([root(s) for s in squares])
     floats = np.array([nearest(m) for m in means])
@@ -263,15 +264,15 @@ def _exactly(sums: Sums, gram: Gram, options: Options, exact: bool) -> Fit:
         error = error + spread
         means_off = far * (root(tss) + float(np.abs(weights) @ lengths)) / math.sqrt(total)
         bias_error += float(np.abs(floats[:-1]) @ spread) + means_off
-    own = kept
+    independent = kept
     if options.ridge:
-        own, penalties = (
+        independent, penalties = (
             list(solved(gram, [Fraction()] * features, False).kept),
             [Fraction()] * features,
         )
-        factor = resolved(gram, own, penalties)
+        factor = resolved(gram, independent, penalties)
     return Fit(weights, nearest(bias), error, bias_error, tuple(kept), dependent, sums.rows, "none", 0, root(rss),
-               root(tss), factor, tuple(own), lengths, floats[:-1], options, total)  # fmt: skip
+               root(tss), factor, tuple(independent), lengths, floats[:-1], options, total)  # fmt: skip
 
 
 def _stated(
@@ -284,14 +285,14 @@ def _stated(
     far: float,
 ) -> NDArray[np.float64]:
     """Return how far weights may be from the exact ones where each column is `far` off, as a share of its length."""
-    found = np.zeros(len(weights))
+    errors = np.zeros(len(weights))
     if not len(kept) or not far:
-        return found
+        return errors
     condition = _condition(factor)
     size = math.hypot(*(weights[list(kept)] * lengths[list(kept)]))
     away = far * (condition * (size + label) + condition**2 * residual)
-    found[list(kept)] = away / lengths[list(kept)]
-    return found
+    errors[list(kept)] = away / lengths[list(kept)]
+    return errors
 
 
 def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
@@ -301,8 +302,8 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
     some = np.where(lengths > 0, lengths, 1)
     penalties = np.zeros(features, WIDE)
     if options.ridge:
-        whole = options.ridge_per == "weight"
-        share = WIDE(options.ridge) / (some**2 if whole else rows.total)
+        per_weight = options.ridge_per == "weight"
+        share = WIDE(options.ridge) / (some**2 if per_weight else rows.total)
         penalties = np.where(lengths > 0, share, 0)
     near = _preconditioner(sums, gram, rows, options, penalties)
     factor, kept, others = near.factor, near.kept, near.others
@@ -318,17 +319,17 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
         others = {k: along for k, along in others.items() if lengths[k]}
     off = _WIDE_EPS * 4 * max(features, math.sqrt(rows.count))
     noise = 2 * off * _condition(factor) if kept else off
-    made = {k: along.astype(WIDE) for k, along in others.items()}
-    if made and not options.ridge:
-        made = made_of(rows, factor, kept, others, noise)
-    dependent = _dependent(made, kept, lengths, means)
+    relations = {k: along.astype(WIDE) for k, along in others.items()}
+    if relations and not options.ridge:
+        relations = made_of(rows, factor, kept, others, noise)
+    dependent = _dependent(relations, kept, lengths, means)
     residual, real = float(np.sqrt(squares) * label), (lengths * sizes).astype(np.float64)
     near_float = weights.astype(np.float64)
     left = float(np.sqrt(squares + penalties @ omega**2) * label)
     error = _stated(factor, kept, near_float, real, left, float(label), off)
     error[kept] += (last * scale / sizes)[kept].astype(np.float64)
     if dependent and options.minimum_norm and kept and np.isfinite(near_float).all():
-        weights, error = spread(weights, error, kept, made, lengths, noise)
+        weights, error = spread(weights, error, kept, relations, lengths, noise)
     bias = means[-1] - weights @ means[:-1]
     shown, shifts = weights.astype(np.float64), means[:-1].astype(np.float64)
     bias_error = float(np.abs(shifts) @ error) + EPS * abs(float(bias))
@@ -336,14 +337,14 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
         sizes = np.abs(np.append(weights, 1)) * (np.abs(means) + rows.reaches)
         bias_error += float(off * sizes.sum())
     error = error + EPS / 2 * np.abs(shown)
-    own = near
+    base = near
     if options.ridge:
-        own = _preconditioner(
+        base = _preconditioner(
             sums, gram, rows, replace(options, ridge=0.0), np.zeros(features, WIDE)
         )
     real = lengths.astype(np.float64)
     return Fit(shown, float(bias), error, bias_error, tuple(kept), dependent, rows.count, near.how, steps, residual,
-               float(label), own.factor, tuple(own.kept), real, shifts, options, float(rows.total))  # fmt: skip
+               float(label), base.factor, tuple(base.kept), real, shifts, options, float(rows.total))  # fmt: skip
 
 
 def _iterated(
@@ -385,7 +386,7 @@ class _Preconditioner(NamedTuple):
 def _preconditioner(
     sums: Sums, gram: Gram, rows: Rows, options: Options, penalties: NDArray[np.longdouble]
 ) -> _Preconditioner:
-    """Return a triangle near that of the rows' own values: from the sums, where these resolve it."""
+    """Return a triangle near the triangle of the rows' own values: from the sums, where these resolve it."""
     features = sums.features
     if (rows.weights is None) is (sums.centres is None):
         squares = [gram.value(k, k) for k in range(features)]
@@ -401,8 +402,7 @@ def _preconditioner(
                     factor = corrected(rows, factor, kept, penalties)
                     return _Preconditioner(factor, kept, {}, "sums")
     tolerance = (features + 1) * EPS
-    found = triangle(rows, penalties, tolerance)
-    return _Preconditioner(*found, "host")
+    return _Preconditioner(*triangle(rows, penalties, tolerance), "host")
 
 
 def _dependent(
@@ -411,7 +411,7 @@ def _dependent(
     lengths: NDArray[np.longdouble],
     means: NDArray[np.longdouble],
 ) -> tuple[Dependent, ...]:
-    found = []
+    dependences = []
     for k, along in others.items():
         before = [j for j in kept if j < k]
         # what rounding alone leaves of a factor, or of the constant, is none
@@ -424,5 +424,5 @@ def _dependent(
         constant = float(sum(terms))
         if near and abs(constant) <= _NOISE * (max(abs(t) for t in terms) + lengths[k]):
             constant = 0.0
-        found.append(Dependent(k, tuple(near), constant))
-    return tuple(found)
+        dependences.append(Dependent(k, tuple(near), constant))
+    return tuple(dependences)

@@ -38,21 +38,21 @@ class Rows:
     @cached_property
     def _near(self) -> list[tuple[int | float, int]]:
         """A number within each column's range, exactly, and a power of two above what is left."""
-        found: list[tuple[int | float, int]] = []
+        centres: list[tuple[int | float, int]] = []
         for column in self.columns:
             least, greatest = column.min().item(), column.max().item()
             centre: int | float = 0
             if self.centred and least == greatest:
                 centre = least
             elif self.centred:
-                whole = isinstance(least, int)
-                centre = (least + greatest) // 2 if whole else least / 2 + greatest / 2
+                is_integer = isinstance(least, int)
+                centre = (least + greatest) // 2 if is_integer else least / 2 + greatest / 2
                 if self.weights is not None and self.total:  # what is far may weigh little
                     mean = (self.weights.astype(WIDE) @ column.astype(WIDE)) / self.total
-                    centre = int(mean) if whole else float(mean)
+                    centre = int(mean) if is_integer else float(mean)
             reach = max(abs(WIDE(least) - WIDE(centre)), abs(WIDE(greatest) - WIDE(centre)))
-            found.append((centre, int(np.frexp(reach)[1])))
-        return found
+            centres.append((centre, int(np.frexp(reach)[1])))
+        return centres
 
     def _raw(self) -> Iterator[tuple[slice, _Wide]]:
         """Yield blocks of rows, about their centres and below 1 in size."""
@@ -163,20 +163,20 @@ def triangle(
     are kept more than its inverse, or there be more of them than rows tell apart.
     """
     size = len(rows.columns) - 1
-    whole = np.zeros((rows.count + size, size))
+    matrix = np.zeros((rows.count + size, size))
     at = 0
     for block, weight in rows.blocks():
         part = block[:, :-1] if weight is None else block[:, :-1] * np.sqrt(weight)[:, None]
-        whole[at : at + len(part)] = part.astype(np.float64)
+        matrix[at : at + len(part)] = part.astype(np.float64)
         at += len(part)
     sizes = sized(penalties)
-    whole /= sizes.astype(np.float64)
-    whole[at + np.arange(size), np.arange(size)] = np.sqrt(penalties) / sizes
-    basis = np.zeros((len(whole), size))
-    found, kept, others = np.zeros((size, size)), list[int](), dict[int, NDArray[np.float64]]()
+    matrix /= sizes.astype(np.float64)
+    matrix[at + np.arange(size), np.arange(size)] = np.sqrt(penalties) / sizes
+    basis = np.zeros((len(matrix), size))
+    upper, kept, others = np.zeros((size, size)), list[int](), dict[int, NDArray[np.float64]]()
     most = size if penalties.any() else rows.count - rows.centred
     for k in range(size):
-        vector, done = whole[:, k], basis[:, : len(kept)]
+        vector, done = matrix[:, k], basis[:, : len(kept)]
         along = done.T @ vector
         left = vector - done @ along
         again = done.T @ left
@@ -185,28 +185,28 @@ def triangle(
         length, count = float(np.linalg.norm(left)), len(kept)
         trial = np.zeros((count + 1,) * 2)
         trial[:count, :count], trial[:count, -1], trial[-1, -1] = (
-            found[:count, :count],
+            upper[:count, :count],
             along,
             length,
         )
         if length <= tolerance or count >= most or np.linalg.cond(trial) > 1 / tolerance:
-            factor = found[: len(kept), : len(kept)]
+            factor = upper[: len(kept), : len(kept)]
             alike = np.linalg.solve(factor, along) if kept else along
             others[k] = np.asarray(alike * sizes[k] / sizes[kept], dtype=np.float64)
             continue
-        found[: count + 1, count] = trial[:, -1]
+        upper[: count + 1, count] = trial[:, -1]
         basis[:, len(kept)] = left / length
         kept.append(k)
-    return found[: len(kept), : len(kept)], kept, others
+    return upper[: len(kept), : len(kept)], kept, others
 
 
 def inverted(factor: NDArray[np.float64]) -> _Wide:
     """Return the inverse of an upper triangle, in the widest floating point."""
-    found = np.zeros(factor.shape, WIDE)
+    inverse = np.zeros(factor.shape, WIDE)
     for k in range(len(factor)):
-        found[k, k] = 1 / WIDE(factor[k, k])
-        found[:k, k] = -found[:k, :k] @ factor[:k, k] * found[k, k]
-    return found
+        inverse[k, k] = 1 / WIDE(factor[k, k])
+        inverse[:k, k] = -inverse[:k, :k] @ factor[:k, k] * inverse[k, k]
+    return inverse
 
 
 def corrected(
@@ -218,9 +218,9 @@ def corrected(
     """Return the triangle of the rows themselves, given one that is near it: that of Z R⁻¹, whose columns are nearly orthogonal, times R
     (Fukaya et al. 2014: CholeskyQR2's second step)."""
     picked, sizes = list(kept), sized(penalties)
-    whole, shares = np.linalg.inv(factor), np.sqrt(penalties) / sizes
-    inverse = (whole / sizes[picked, None]).astype(np.float64)
-    below = shares[picked, None].astype(np.float64) * whole
+    factor_inverse, shares = np.linalg.inv(factor), np.sqrt(penalties) / sizes
+    inverse = (factor_inverse / sizes[picked, None]).astype(np.float64)
+    below = shares[picked, None].astype(np.float64) * factor_inverse
     gram = below.T @ below
     for block, weight in rows.blocks():
         near = block[:, picked].astype(np.float64) @ inverse

@@ -76,8 +76,8 @@ class Sums:
         """Sums over products of the columns with their offsets, without the 1."""
         first = self.products[0, 1:]
         offsets = np.array([int(o) for o in self.offsets], dtype=object)
-        whole = self.products[1:, 1:] + np.outer(first, offsets) + np.outer(offsets, first)
-        return np.asarray(whole + self.rows * np.outer(offsets, offsets), dtype=object)
+        products = self.products[1:, 1:] + np.outer(first, offsets) + np.outer(offsets, first)
+        return np.asarray(products + self.rows * np.outer(offsets, offsets), dtype=object)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,9 +135,9 @@ def gram_of(sums: Sums, centred: bool) -> Gram:
 
 
 def _of_weighted(sums: Sums, centres: Sequence[float], centred: bool) -> Gram:
-    """Return the same of weighted rows: the part of the columns that the roots leave, or all of it."""
-    whole, root_shift, shifts = sums.uncentred, sums.shifts[0], sums.shifts[1:]
-    roots, rest = whole[0], whole[1:, 1:]
+    """Return `Gram` of weighted rows: of the part of the columns that the roots leave, or of whole columns."""
+    products, root_shift, shifts = sums.uncentred, sums.shifts[0], sums.shifts[1:]
+    roots, rest = products[0], products[1:, 1:]
     square = int(roots[0])
     total = square * power(2 * root_shift)
     if not centred:
@@ -154,20 +154,20 @@ def gram_of_rows(
     weights: NDArray[np.float64] | None,
     centred: bool,
 ) -> Gram:
-    """Return the same of columns as they are stored, the label last, with no rounding at all."""
+    """Return `Gram` of columns as they are stored, the label last, with no rounding at all."""
     from flint import fmpz_mat
 
     held = [_integers(column) for column in columns]
     taken, unit = _integers(np.ones(len(columns[0])) if weights is None else weights)
     one = [1] * len(taken)
     size = len(held) + 1
-    whole = fmpz_mat(size, size)
+    gram = fmpz_mat(size, size)
     for at in range(0, len(taken), _BLOCK):
         part = slice(at, at + _BLOCK)
         rows = [one[part], *(values[part] for values, _ in held)]
         times = [[v * w for v, w in zip(row, taken[part], strict=True)] for row in rows]
-        whole += fmpz_mat(rows) * fmpz_mat(times).transpose()
-    entries = [int(v) << max(unit, 0) for v in whole.entries()]
+        gram += fmpz_mat(rows) * fmpz_mat(times).transpose()
+    entries = [int(v) << max(unit, 0) for v in gram.entries()]
     sums: NDArray[np.object_] = np.array(entries, dtype=object).reshape(size, size)
     first, products, shifts = sums[0, 1:], sums[1:, 1:], [shift for _, shift in held]
     total, scale = int(sums[0, 0]), 1 << max(-unit, 0)
@@ -189,8 +189,8 @@ def _integers(column: NDArray[np.int64] | NDArray[np.float64]) -> tuple[list[int
 
 
 def rounding(sums: Sums, gram: Gram) -> float:
-    """Return how far the columns of the sums are from those of the table, as a share of their lengths, at most."""
-    rows, found = math.sqrt(sums.rows), 0.0
+    """Return how far the columns of the sums are from the table's columns, as a share of their lengths, at most."""
+    rows, bound = math.sqrt(sums.rows), 0.0
     columns = range(sums.features + 1)
     first = len(sums.shifts) - len(columns)
     off = [
@@ -202,15 +202,15 @@ def rounding(sums: Sums, gram: Gram) -> float:
         shares = [o / size if size else math.inf for o, size in zip(off, lengths, strict=True) if o]
         return max(shares, default=0.0)
     # the roots are rounded, and so are the products with them
-    whole = [root(int(sums.uncentred[k, k]) * power(2 * s)) for k, s in enumerate(sums.shifts)]
-    off = [o + EPS * size for o, size in zip(off, whole, strict=True)]
+    norms = [root(int(sums.uncentred[k, k]) * power(2 * s)) for k, s in enumerate(sums.shifts)]
+    off = [o + EPS * size for o, size in zip(off, norms, strict=True)]
     for k in columns:
         along = abs(int(sums.uncentred[0, k + 1])) * power(sums.shifts[k + 1] + sums.shifts[0])
         # a column's part along the roots, in their length, turns with them
-        away = off[k + 1] + 2 * off[0] * (nearest(along) / whole[0] ** 2)
+        away = off[k + 1] + 2 * off[0] * (nearest(along) / norms[0] ** 2)
         share = away / lengths[k] if lengths[k] else math.inf
-        found = max(found, share + 2 * off[0] / whole[0])
-    return found
+        bound = max(bound, share + 2 * off[0] / norms[0])
+    return bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,25 +297,25 @@ def factored(
             shift = bits - halves[i] - halves[j]
             value = int(products[kept[i], kept[j]])
             left[i, j] = value << shift if shift >= 0 else value >> -shift
-    found = np.zeros((size, size))
+    upper = np.zeros((size, size))
     for k in range(size):
         pivot = int(left[k, k])
         if pivot <= 0:
             return None
         unit = (left[k, k:] << bits) // pivot
         length = root(Fraction(pivot, 1 << bits))
-        found[k, k:] = [nearest(Fraction(int(u), 1 << bits)) * length for u in unit]
+        upper[k, k:] = [nearest(Fraction(int(u), 1 << bits)) * length for u in unit]
         for i in range(k + 1, size):
             left[i, i:] -= (left[k, i] * unit[i - k :]) >> bits
     scales = [root(Fraction(n, 1 << 2 * half)) for n, half in zip(lengths, halves, strict=True)]
-    return found / np.array(scales)
+    return upper / np.array(scales)
 
 
 def resolved(gram: Gram, kept: Sequence[int], penalties: Sequence[Fraction]) -> NDArray[np.float64]:
     """Return `factored` of columns that are independent in exact arithmetic, with as many bits as that takes."""
     bits = _BITS
     while True:
-        found = factored(gram, kept, penalties, bits)
-        if found is not None and np.diag(found).min(initial=1.0) >= 2.0 ** (-bits / 4):
-            return found
+        factor = factored(gram, kept, penalties, bits)
+        if factor is not None and np.diag(factor).min(initial=1.0) >= 2.0 ** (-bits / 4):
+            return factor
         bits *= 2

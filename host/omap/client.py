@@ -205,10 +205,10 @@ class AsyncMap:
         `keyfiles.KeyFileError` where the files cannot be used, or are another map's or device's,
         `receipts.RolledBack` and `receipts.ReceiptError`.
         """
-        made = cls(host, port, keys, role, receipt, timeout)
-        made._tls, made._name = tls, server_name
-        await made._open()
-        return made
+        client = cls(host, port, keys, role, receipt, timeout)
+        client._tls, client._name = tls, server_name
+        await client._open()
+        return client
 
     @property
     def serial(self) -> int:
@@ -234,8 +234,8 @@ class AsyncMap:
         self, items: Mapping[Any, bytes] | Iterable[tuple[Any, bytes]], *, records: int = 0
     ) -> None:
         """As `ObliviousMap.load`."""
-        made = load_operations(self.config, items, records)
-        check_room(self.config, made, await self.batch(made))
+        operations = load_operations(self.config, items, records)
+        check_room(self.config, operations, await self.batch(operations))
 
     async def delete(self, key: Any) -> bytes | None:
         """Delete a key; return the value that it had, None where there was none."""
@@ -264,7 +264,7 @@ class AsyncMap:
         if self._writer is None or self._session is None:
             raise self._gone()
         self._kept()
-        told: list[Response] = []
+        responses: list[Response] = []
         under_way = deque[list[asyncio.Future[Response]]]()
         at = 0
         try:
@@ -273,7 +273,7 @@ class AsyncMap:
                     piece, at = requests[at : at + _PIECE], at + _PIECE
                     under_way.append(self._sent(self._sealed(piece)))
                 if len(under_way) > 1 or at >= len(requests):
-                    told += await self._answers(under_way.popleft())
+                    responses += await self._answers(under_way.popleft())
         except ConnectionLost:
             self._sealed(requests[at:])  # `reconnect` sends them too
             raise
@@ -281,7 +281,7 @@ class AsyncMap:
             for futures in under_way:
                 _seen(futures)
             self._note()
-        return told
+        return responses
 
     def _sealed(self, requests: Sequence[Request]) -> dict[int, bytes]:
         """Seal requests; return their frames, which have no answer yet."""
@@ -388,9 +388,9 @@ class AsyncMap:
         # the first one is nobody's; its record makes this incarnation a part of the map's past
         shown = Receipt(bytes(16), 0) if seen is None else seen
         value = receipt_value(self.config, shown.incarnation)
-        own = shown.incarnation == welcome.incarnation and shown.serial <= self.serial
+        is_current = shown.incarnation == welcome.incarnation and shown.serial <= self.serial
         [answer] = await self.run([Request(Asked.RECEIPT, shown.serial, value)])
-        if seen is not None and not own and answer.status != Status.FOUND:
+        if seen is not None and not is_current and answer.status != Status.FOUND:
             # what is known of older power-ups than the map's last 255 is nothing
             gone = seen.serial > welcome.serial
             raise RolledBack(
@@ -401,9 +401,9 @@ class AsyncMap:
         self._note()
         self._kept()
 
-    def _went_on(self, said: Welcome) -> None:
+    def _went_on(self, welcome: Welcome) -> None:
         """Check that the server still has this client's session."""
-        if said.code:
+        if welcome.code:
             self._asked, self._unanswered = {}, OrderedDict()
             raise SessionMoved(
                 "the server no longer has this client's session: whether operations without an answer "
@@ -418,22 +418,23 @@ class AsyncMap:
         except ValueError:
             raise KeyFileError(f"{self._keys} has no device's public key") from None
         writer.write(Hello.of(self.role, asked.message).pack())
-        said = Welcome.unpack(await reader.readexactly(WELCOME.size))
-        if said.code == Code.STOPPED:
-            raise MapStopped(error_of(said.value))
-        if said.code in (Refusal.TAG, Refusal.POINT):
+        answer = Welcome.unpack(await reader.readexactly(WELCOME.size))
+        if answer.code == Code.STOPPED:
+            raise MapStopped(error_of(answer.value))
+        if answer.code in (Refusal.TAG, Refusal.POINT):
             raise KeyFileError(f"{self._keys} is another device's: {Refusal.TAG.meaning}")
-        if said.code:
-            raise ValueError(f"it refused the handshake, {said.code}")
+        if answer.code:
+            raise ValueError(f"it refused the handshake, {answer.code}")
         try:
-            welcome, session = asked.finish(said.message)
+            welcome, session = asked.finish(answer.message)
         except HandshakeRefused:
             file = self._keys if self._role_file is None else self._role_file
             raise KeyFileError(
                 f"the device's answer does not open: {file} is not this device's, or the answer was "
                 "changed"
             ) from None
-        self._session, self._token = MapSession(session, welcome, self.config.key_bytes), said.token
+        self._session = MapSession(session, welcome, self.config.key_bytes)
+        self._token = answer.token
 
     async def reconnect(self) -> list[tuple[Request, Response]]:
         """Connect again; return the requests that had no answer, with their responses: they are sent

@@ -94,7 +94,7 @@ class _Steps(NamedTuple):
 
 
 @dataclass
-class _Made:
+class _Files:
     """What belongs into the map's files, as in `Carried`."""
 
     log: bytes = b""
@@ -143,33 +143,33 @@ class MachineDevice(Closing):
 
     def step(self, frames: Sequence[bytes], opening: bytes = b"", walk: int = 0) -> Carried:
         """As `KeptDevice.carry`, with no more buckets than a run reads. Raises MapStopped."""
-        answers, made = list[bytes](), _Made()
+        answers, files = list[bytes](), _Files()
         shakes = Handshake.TAKE | Handshake.COLLECT if opening else Handshake(0)
         for at in range(0, max(len(frames), 1), _MOST):
             some = frames[at : at + _MOST]
             last = at + _MOST >= len(frames)
-            steps = self._begin_walk(min(walk, (1 << WALK_BITS) - 1) if last else 0, made)
+            steps = self._begin_walk(min(walk, (1 << WALK_BITS) - 1) if last else 0, files)
             self._start(some, opening, shakes if last else Handshake(0), steps.buckets)
             answers += self._read_frames("responses", len(some))
             if self._head is not None:
-                self._keep(made, len(some) + steps.operations, steps.ends)
+                self._keep(files, len(some) + steps.operations, steps.ends)
         if opening:
             answers.append(self._read("welcome", self._welcome_bytes))
-        return Carried(answers, made.log, made.snapshot, made.fresh)
+        return Carried(answers, files.log, files.snapshot, files.fresh)
 
-    def _begin_walk(self, buckets: int, made: _Made) -> _Steps:
+    def _begin_walk(self, buckets: int, files: _Files) -> _Steps:
         """Return what a snapshot takes of a run; it begins where none is under way."""
         if self._head is None or not buckets:
             return _Steps(0, 0, False)
         if self._walked is None:
             self._walked = 0
-            made.snapshot += self._head._replace(kind=Kind.SNAPSHOT, serial=self._serial).pack()
+            files.snapshot += self._head._replace(kind=Kind.SNAPSHOT, serial=self._serial).pack()
         buckets = min(buckets, self.config.buckets - self._walked)
         self._walked += buckets
         ends = self._walked == self.config.buckets
         return _Steps(buckets, buckets * self.config.bucket_slots + ends, ends)
 
-    def _keep(self, made: _Made, count: int, ends: bool) -> None:
+    def _keep(self, files: _Files, count: int, ends: bool) -> None:
         """Take the records of so many operations."""
         assert self._head is not None
         size = self._frames.answer_bytes
@@ -177,12 +177,12 @@ class MachineDevice(Closing):
         for name in texts if self._walked is not None else ("log",):
             records = self._read_frames(name, count)
             texts[name] = b"".join(self._frames.sealed(record, size) for record in records)
-        made.log += texts["log"]
-        made.snapshot += texts["snapshot"]
+        files.log += texts["log"]
+        files.snapshot += texts["snapshot"]
         self._serial += count
         if ends:
             self._walked, self._head = None, self._head._replace(serial=self._serial)
-            made.fresh = self._head.pack()
+            files.fresh = self._head.pack()
 
     def restore(self, files: Sequence[bytes]) -> tuple[bytes, int]:
         """As `KeptCarrier`."""
@@ -203,11 +203,11 @@ class MachineDevice(Closing):
     def begin(self) -> bytes:
         """As `KeptDevice.begin`. Raises MapStopped."""
         self._start([], b"", Handshake.FILE | Handshake.COLLECT)
-        told = self._read("welcome", self._welcome_bytes)
-        if not Header.unpack(told).code:
-            self._head = Head.unpack(told[BLOCK : BLOCK + HEAD])
+        welcome = self._read("welcome", self._welcome_bytes)
+        if not Header.unpack(welcome).code:
+            self._head = Head.unpack(welcome[BLOCK : BLOCK + HEAD])
             self._serial = self._head.serial
-        return told
+        return welcome
 
     def _start(
         self, frames: Sequence[bytes], opening: bytes, shakes: Handshake, walk: int = 0
@@ -218,9 +218,9 @@ class MachineDevice(Closing):
             if text:
                 data = np.frombuffer(text, dtype=np.uint8)
                 self._machine.write(self._places[name], data)
-        given = {"count": len(frames), "interval": 0, "handshake": int(shakes)}
-        given |= {"walk": walk} if "log" in self._places else {}
-        ended = self._machine.run({**self._places, **given})
+        registers = {"count": len(frames), "interval": 0, "handshake": int(shakes)}
+        registers |= {"walk": walk} if "log" in self._places else {}
+        ended = self._machine.run({**self._places, **registers})
         self.cycles += ended.cycles
         if ended.error is not None:
             self._error = ended.error

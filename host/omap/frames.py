@@ -94,9 +94,9 @@ class Refused(Error):
 
     def __init__(self, code: int, number: int) -> None:
         hint = "reconnect: a new session begins with request 0"
-        said = _TEXTS.get(code, f"refusal {code}")
+        text = _TEXTS.get(code, f"refusal {code}")
         super().__init__(
-            f"request {number}: the server says: {said}; it may have been carried out; {hint}", hint
+            f"request {number}: the server says: {text}; it may have been carried out; {hint}", hint
         )
         self.refusal, self.number = code, number
 
@@ -196,13 +196,13 @@ def read_greeting(text: bytes, digest: bytes) -> OmapConfig:
     """Return the map that a server says it has. Raises ValueError for a greeting that is none, of another
     version; OtherMap for a map that does not have this digest."""
     with _GREETING.parsing(""):
-        said = _GREETING.json_of(text, "")
-        version = said["version"]
-        config = OmapConfig.from_json(said["config"]) if version == VERSION else None
-        found = config and digest_of_map(config)
+        greeting = _GREETING.json_of(text, "")
+        version = greeting["version"]
+        config = OmapConfig.from_json(greeting["config"]) if version == VERSION else None
+        map_digest = config and digest_of_map(config)
     if config is None:
         raise ValueError(f"the server speaks version {version!r:.99}, this client {VERSION}")
-    if found != digest:
+    if map_digest != digest:
         raise OtherMap("its map is not the one that the client's keys were made for")
     return config
 

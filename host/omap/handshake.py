@@ -86,8 +86,8 @@ class Initiator:
         secret: bytes | None = None,
         ephemeral: bytes | None = None,
     ) -> None:
-        own = X25519PrivateKey.generate() if ephemeral is None else None
-        self._own = own or X25519PrivateKey.from_private_bytes(ephemeral)
+        new_key = X25519PrivateKey.generate() if ephemeral is None else None
+        self._own = new_key or X25519PrivateKey.from_private_bytes(ephemeral)
         self._secret, public = secret, self._own.public_key().public_bytes_raw()
         self._state = state = Symmetric(secret is not None, prologue, _seal, _open)
         state.mix_hash(device)

@@ -47,12 +47,12 @@ class KeptMap(Closing):
         try:
             walk = self._buckets(_BESIDE * len(frames) + _MORE) if self._state.may_walk() else 0
             self._state.reserve(len(frames) + self._steps(walk))
-            made = self._device.step(frames, opening, walk)
-            self._state.keep(made)
+            step = self._device.step(frames, opening, walk)
+            self._state.keep(step)
         except OSError as problem:
             self._lost = True  # a file is gone, or the device is ahead of the disk
             raise MapStopped(HardwareError(MapError.STOPPED)) from problem
-        return made.answers
+        return step.answers
 
     def _buckets(self, steps: int) -> int:
         return -(-steps // self.config.bucket_slots)
@@ -62,14 +62,14 @@ class KeptMap(Closing):
         return buckets * self.config.bucket_slots + 1
 
     def _snapshot(self) -> None:
-        """Walk to the end of a snapshot, where there is room for one: the one that is under way may have been given up."""
+        """Walk to the end of a snapshot, where there is room for one: the snapshot that is under way may have been given up."""
         number, walks = self._state.number, 2
         while walks and number == self._state.number and self._state.may_walk(due=True):
             buckets = self._buckets(_STEPS)
             self._state.reserve(self._steps(buckets))
-            made = self._device.step([], b"", buckets)
-            self._state.keep(made)
-            walks -= bool(made.fresh)
+            step = self._device.step([], b"", buckets)
+            self._state.keep(step)
+            walks -= bool(step.fresh)
 
     def close(self) -> None:
         """Leave the device; without logs take a snapshot before. Raises StateError where there is none."""

@@ -137,7 +137,7 @@ def _texts(
     digest = digest_of_map(config)
     # these do not depend on a power-up's entropy
     *before, keys = (KeySchedule(root, bytes(32), digest, n) for n in range(generation + 1))
-    told: dict[str, dict[str, Any]] = {
+    contents: dict[str, dict[str, Any]] = {
         "device.json": {"root": root, "generation": generation},
         "map.json": {
             "public": keys.public,
@@ -150,7 +150,7 @@ def _texts(
     plain = lambda value: value.hex() if isinstance(value, bytes) else value
     return {
         folder / name: json.dumps({k: plain(v) for k, v in {**each, "map": digest}.items()})
-        for name, each in told.items()
+        for name, each in contents.items()
     }
 
 
@@ -174,8 +174,8 @@ def _publish(texts: dict[Path, str]) -> list[Path]:
     try:
         _settle(folder)
     except OSError as problem:
-        told = f"{folder}: {problem.strerror}; the new keys are there, and take their places later"
-        raise KeyFileError(told, "penstock serve sees to it, and so does penstock keys") from None
+        text = f"{folder}: {problem.strerror}; the new keys are there, and take their places later"
+        raise KeyFileError(text, "penstock serve sees to it, and so does penstock keys") from None
     return list(texts)
 
 
@@ -193,19 +193,19 @@ def _loaded(path: str | Path) -> dict[str, Any]:
     place = _beside(path)
     place = place if (path.parent / _WHOLE).exists() and place.exists() else path
     try:
-        found = _FILE.json(place)
+        keys = _FILE.json(place)
     except KeyFileError:
         if place == path or place.exists():
             raise
-        found = _FILE.json(path)  # it has got its name meanwhile
-    return found if isinstance(found, dict) else {}
+        keys = _FILE.json(path)  # it has got its name meanwhile
+    return keys if isinstance(keys, dict) else {}
 
 
 def _read(path: str | Path, *names: str) -> tuple[str, bytes, bytes]:
     """Return the first of these names that a file has, its value, and the map's digest."""
-    told = _loaded(path)
+    keys = _loaded(path)
     for name in names:
-        key, digest = _bytes(told.get(name)), _bytes(told.get("map"))
+        key, digest = _bytes(keys.get(name)), _bytes(keys.get("map"))
         if key is not None and digest is not None:
             return name, key, digest
     raise KeyFileError(f"{path} has no key {' or '.join(names)} of {_DIGITS} hexadecimal digits")
@@ -226,17 +226,17 @@ def read_device(path: str | Path, config: OmapConfig) -> bytes:
 
 def read_generation(path: str | Path) -> int:
     """Return how often a device's keys were renewed. Raises KeyFileError."""
-    told = _loaded(path).get("generation", 0)
-    if not isinstance(told, int) or isinstance(told, bool) or not 0 <= told < 1 << GENERATION_BITS:
+    generation = _loaded(path).get("generation", 0)
+    if type(generation) is not int or not 0 <= generation < 1 << GENERATION_BITS:
         raise KeyFileError(f"{path} has no generation of keys")
-    return told
+    return generation
 
 
 def read_map(path: str | Path) -> MapKey:
     """Return what a client knows of a map. Raises KeyFileError."""
     _, public, digest = _read(path, "public")
-    told = _loaded(path)
-    salt, old = _bytes(told.get("salt"), 2 * SALT_BYTES) or b"", told.get("before")
+    keys = _loaded(path)
+    salt, old = _bytes(keys.get("salt"), 2 * SALT_BYTES) or b"", keys.get("before")
     before = map(_bytes, old if isinstance(old, list) else [])
     return MapKey(public, digest, salt, tuple(key for key in before if key is not None))
 

@@ -41,7 +41,7 @@ class LocalBackend(Closing):
     def run(self, requests: Sequence[Request]) -> list[Response]:
         if self._session is None:
             self._session = self._opened()
-        session, made = self._session, []
+        session, responses = self._session, []
         sealed = [session.seal(request) for request in requests]
         try:
             answers = self.carrier.carry([self._frames.request(0, *each) for each in sealed])
@@ -49,11 +49,11 @@ class LocalBackend(Closing):
                 if code := Header.unpack(answer).code:
                     raise Refused(code, number)
                 text = self._frames.sealed(answer, self._frames.answer_bytes)
-                made.append(session.open(number, text, request))
+                responses.append(session.open(number, text, request))
         except (MessageChanged, Refused):
             self._session = None
             raise
-        return made
+        return responses
 
     def _opened(self) -> MapSession:
         asked = initiator(self._public, self._digest, Role.WRITER, self._secret)

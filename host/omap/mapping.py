@@ -54,9 +54,9 @@ def load_operations(
     if records < 0:
         raise ValueError(f"records is 0 or more, not {records}")
     pairs = items.items() if isinstance(items, Mapping) else items
-    made: list[tuple[Operation, Any, bytes | None]] = [(Operation.PUT, *pair) for pair in pairs]
+    puts: list[tuple[Operation, Any, bytes | None]] = [(Operation.PUT, *pair) for pair in pairs]
     # nobody else can tell a GET from a PUT
-    return made + [(Operation.GET, EMPTY[config.key], None)] * (records - len(made))
+    return puts + [(Operation.GET, EMPTY[config.key], None)] * (records - len(puts))
 
 
 def check_room(
@@ -158,8 +158,8 @@ class ObliviousMap(Closing, MutableMapping[Any, bytes]):
 
         Raises as `put_many` does, and ValueError for a negative number of records.
         """
-        made = load_operations(self.config, items, records)
-        check_room(self.config, made, self.batch(made))
+        operations = load_operations(self.config, items, records)
+        check_room(self.config, operations, self.batch(operations))
 
     def _note(self, requests: Sequence[Request], responses: Sequence[Response]) -> None:
         """Keep the record of keys."""
@@ -177,9 +177,9 @@ class ObliviousMap(Closing, MutableMapping[Any, bytes]):
         return response
 
     def get_many(self, keys: Iterable[Any], default: Any = None) -> list[Any]:
-        """Return the values of keys, `default` for those that the map does not have."""
-        found = self.batch([(Operation.GET, key, None) for key in keys])
-        return [r.value if r.status == Status.FOUND else default for r in found]
+        """Return the values of keys, `default` for keys that the map does not have."""
+        responses = self.batch([(Operation.GET, key, None) for key in keys])
+        return [r.value if r.status == Status.FOUND else default for r in responses]
 
     def put_many(self, items: Mapping[Any, bytes] | Iterable[tuple[Any, bytes]]) -> None:
         """Set the values of keys. Raises OverflowError where new keys go beyond the capacity; those

@@ -85,12 +85,12 @@ def draw_operations(
         raise ValueError("the mix has no operations")
     source, draw = random.Random(seed), np.random.default_rng(seed)
     names = source.choices(list(mix), list(mix.values()), k=count)
-    made = []
+    requests = []
     for name, drawn in zip(names, _keys(keys, count, universe, draw), strict=True):
         kind = Operation[name.upper()]
         value = source.randbytes(value_bytes) if kind == Operation.PUT else bytes(value_bytes)
-        made.append(Request(kind, number_of(drawn if key == "u64" else str(drawn)), value))
-    return made
+        requests.append(Request(kind, number_of(drawn if key == "u64" else str(drawn)), value))
+    return requests
 
 
 #: a key of a file of operations, by `OmapConfig.key`
@@ -108,7 +108,7 @@ def read_operations(path: str | Path, value_bytes: int, *, key: str = "u64") -> 
     Raises ValueError with the line's number for a line that is none, and for a file without any or
     that cannot be read.
     """
-    made = []
+    requests = []
     text = _FILE.text(path)
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
@@ -129,7 +129,7 @@ def read_operations(path: str | Path, value_bytes: int, *, key: str = "u64") -> 
             raise ValueError(f"line {number}: {problem}") from None
         if len(value) != value_bytes:
             raise ValueError(f"line {number}: a value has {value_bytes} bytes, not {len(value)}")
-        made.append(Request(kind, named, value))
-    if not made:
+        requests.append(Request(kind, named, value))
+    if not requests:
         raise ValueError("the file has no operations")
-    return made
+    return requests

@@ -99,15 +99,15 @@ class DeviceProcess(Closing):
         except OSError:
             pass  # what it says of it is read next
         try:
-            told = self._from.readline().decode(errors="replace").strip()
+            line = self._from.readline().decode(errors="replace").strip()
         except BaseException:  # what it compiles ends with it
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self.close()
             raise
-        if told != _READY:
+        if line != _READY:
             self.close()
-            raise DeviceLost(told or "the device's process did not begin")
+            raise DeviceLost(line or "the device's process did not begin")
 
     def carry(self, frames: Sequence[bytes], opening: bytes = b"") -> list[bytes]:
         return self.step(frames, opening).answers
@@ -147,11 +147,11 @@ class DeviceProcess(Closing):
         self._ask(frames)
         last = perf_counter() + seconds
         # to sleep and to be woken would take longer than a device in C++
-        while not (there := self._answers.poll(0)) and perf_counter() < last:
+        while not (ready := self._answers.poll(0)) and perf_counter() < last:
             pass
-        return bool(there)
+        return bool(ready)
 
-    def told(self) -> list[bytes]:
+    def answers(self) -> list[bytes]:
         """Wait for what `ask` began. Raises MapStopped."""
         return self._told().answers
 
@@ -166,10 +166,10 @@ class DeviceProcess(Closing):
         sizes = self._sizes
         self._judge(self._from.read(1))
         answers = [self._from.read(size) for size in sizes]
-        made = Carried(answers, *(_get(self._from) for _ in range(3)))
+        step = Carried(answers, *(_get(self._from) for _ in range(3)))
         if [len(answer) for answer in answers] != sizes:
             raise MapStopped(HardwareError(MapError.STOPPED))
-        return made
+        return step
 
     def close(self) -> None:
         for pipe in (self._to, self._from):
@@ -195,9 +195,9 @@ def _serve(carrier: KeptCarrier, requests: BinaryIO, responses: BinaryIO) -> Non
             else:
                 opening = requests.read(first)
                 frames = [requests.read(size) for _ in range(count)]
-                made = carrier.step(frames, opening, walk)
-                responses.write(_DONE + b"".join(made.answers))
-                for text in made[1:]:
+                step = carrier.step(frames, opening, walk)
+                responses.write(_DONE + b"".join(step.answers))
+                for text in step[1:]:
                     _put(responses, text)
         except MapStopped as problem:
             responses.write(_STOPPED + int(problem.error.code).to_bytes(4, "little"))

@@ -53,11 +53,11 @@ def read_receipt(path: str | Path, digest: bytes) -> Receipt | None:
     _sweep(Path(path))
     if not os.path.lexists(path):
         return None
-    found = _FILE.json(path)
+    fields = _FILE.json(path)
     with _FILE.parsing(path):
-        told, serial = (found["incarnation"], found["map"]), found["serial"]
+        digits, serial = (fields["incarnation"], fields["map"]), fields["serial"]
     texts = [
-        t for t, n in zip(told, (32, 64), strict=True) if re.fullmatch(f"[0-9a-f]{{{n}}}", str(t))
+        t for t, n in zip(digits, (32, 64), strict=True) if re.fullmatch(f"[0-9a-f]{{{n}}}", str(t))
     ]
     if len(texts) < 2 or type(serial) is not int or not 0 <= serial < 1 << 64:
         raise ReceiptError(f"{path} is no receipt, or is damaged")
@@ -79,13 +79,13 @@ def _sweep(path: Path) -> None:
 
 def write_receipt(path: str | Path, receipt: Receipt, digest: bytes) -> None:
     """Replace a file, whole or not at all. Raises ReceiptError."""
-    told = {"incarnation": receipt.incarnation.hex(), "serial": receipt.serial, "map": digest.hex()}
+    body = {"incarnation": receipt.incarnation.hex(), "serial": receipt.serial, "map": digest.hex()}
     path = Path(path)
     new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
         with new.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(json.dumps(told))
+            file.write(json.dumps(body))
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, path)

@@ -96,13 +96,13 @@ class _File:
         answers = self._device.take(
             texts, opening.ljust(frames.opening_beats * frames.bus_bytes, b"\0")
         )
-        told = [Header.unpack(answer).code for answer in answers]
-        good = next((k for k, one in enumerate(told) if one not in _GOOD), len(told))
-        if Told.CHANGED in told:
+        codes = [Header.unpack(answer).code for answer in answers]
+        good = next((k for k, one in enumerate(codes) if one not in _GOOD), len(codes))
+        if Told.CHANGED in codes:
             raise Damaged(
                 self._place, before + good + 1, "it was changed: records behind it are whole"
             )
-        if Told.STRAY in told:
+        if Told.STRAY in codes:
             raise Damaged(self._place, 0, _STRAY)
-        self._ended = bool(told) and told[-1] == Told.END
+        self._ended = bool(codes) and codes[-1] == Told.END
         return good

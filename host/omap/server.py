@@ -251,12 +251,12 @@ class MapServer:
             if not more:
                 return
             text += more
-            whole = len(text) // size * size
+            end = len(text) // size * size
             asked = [
                 _Waiting(session, *self._messages.read_request(text[at : at + size]), writer)
-                for at in range(0, whole, size)
+                for at in range(0, end, size)
             ]
-            text = text[whole:]
+            text = text[end:]
             if len(asked) <= _FEW and self._queue.empty() and not self._working.locked():
                 async with self._working:
                     await self._hand(asked)
@@ -327,8 +327,8 @@ class MapServer:
         if opening or len(frames) > _FEW or not isinstance(carrier, DeviceProcess):
             return await asyncio.to_thread(carrier.carry, frames, opening)
         if carrier.ask(frames, _SOON):
-            return carrier.told()
-        return await asyncio.to_thread(carrier.told)
+            return carrier.answers()
+        return await asyncio.to_thread(carrier.answers)
 
     async def _open(self, asked: _Opening) -> None:
         """Open a session, which takes a slot, and tell its client."""
@@ -381,10 +381,10 @@ class MapServer:
             assert self._stopped is not None
             value = int(self._stopped.code)
             answers = [Header(0, Code.STOPPED, 0).pack()] * len(fresh)
-        told: dict[asyncio.StreamWriter, list[bytes]] = defaultdict(list)
+        replies: dict[asyncio.StreamWriter, list[bytes]] = defaultdict(list)
         for one, answer in zip(fresh, answers, strict=True):
             if code := Header.unpack(answer).code:
-                told[one.writer].append(self._messages.refusal(code, one.number, value))
+                replies[one.writer].append(self._messages.refusal(code, one.number, value))
                 continue
             session, self._clock = one.session, self._clock + 1
             session.next, session.asked = one.number + 1, self._clock
@@ -392,8 +392,8 @@ class MapServer:
             session.answers[one.number] = hash(one.sealed), sealed
             while len(session.answers) > self._kept:
                 session.answers.popitem(last=False)
-            told[one.writer].append(self._messages.answer(one.number, sealed))
-        for writer, texts in told.items():  # in one record of TLS
+            replies[one.writer].append(self._messages.answer(one.number, sealed))
+        for writer, texts in replies.items():  # in one record of TLS
             self._send(writer, b"".join(texts))
 
     def _again(self, one: _Waiting) -> None:

@@ -130,37 +130,37 @@ class MapState(Closing):
 
     def _check_folder(self) -> None:
         """Refuse a folder that is in use for something else, before anything is written there."""
-        own = re.compile(r"lock|map\.json|synced|spare|lost\+found|.*\.new|log-.*|snapshot-.*")
+        pattern = re.compile(r"lock|map\.json|synced|spare|lost\+found|.*\.new|log-.*|snapshot-.*")
         for path in self.folder.iterdir():
-            if not own.fullmatch(path.name):
+            if not pattern.fullmatch(path.name):
                 raise StateError(f"{self.folder} is no folder of a map's state: it has {path.name}")
 
     def _check(self, known: MapKey) -> None:
         path = self.folder / "map.json"
-        own = {"map": known.digest.hex(), "public": known.public.hex()}
+        identity = {"map": known.digest.hex(), "public": known.public.hex()}
         if not path.exists():
             if any(
                 _LOG.fullmatch(p.name) or _SNAPSHOT.fullmatch(p.name) for p in self.folder.iterdir()
             ):
                 raise StateError(f"{path} is missing beside the state of a map")
-            return self._tell(own)
+            return self._tell(identity)
         with _MAP.parsing(path):
-            there = dict(_MAP.json(path))
-        if there.keys() != own.keys():
+            content = dict(_MAP.json(path))
+        if content.keys() != identity.keys():
             raise StateError(f"{path} was changed")
-        if there.get("map") != own["map"]:
+        if content.get("map") != identity["map"]:
             raise StateError(f"{self.folder} has the state of another map")
-        if there.get("public") in [key.hex() for key in known.before]:
-            return self._tell(own)
-        if there != own:
+        if content.get("public") in [key.hex() for key in known.before]:
+            return self._tell(identity)
+        if content != identity:
             raise StateError(f"{self.folder} has the state of another device")
         return None
 
-    def _tell(self, own: dict[str, str]) -> None:
+    def _tell(self, identity: dict[str, str]) -> None:
         """Say whose folder it is."""
         handle = self._disk.create(new := self.folder / "map.json.new")
         try:
-            self._disk.write(handle, 0, json.dumps(own).encode())
+            self._disk.write(handle, 0, json.dumps(identity).encode())
             self._disk.sync(handle)
         except OSError:
             new.unlink()
@@ -174,14 +174,14 @@ class MapState(Closing):
         """Return the number of the latest snapshot, 0 without one, and the files that make the map."""
         snapshots, logs = {}, []
         for path in self.folder.iterdir():
-            if found := _SNAPSHOT.fullmatch(path.name):
-                snapshots[int(found[1])] = path
-            elif found := _LOG.fullmatch(path.name):
-                logs.append((int(found[1]), int(found[2]), self._has_records(path), path))
-        number, there = max(snapshots, default=0), {n for n, *_ in logs}
+            if match := _SNAPSHOT.fullmatch(path.name):
+                snapshots[int(match[1])] = path
+            elif match := _LOG.fullmatch(path.name):
+                logs.append((int(match[1]), int(match[2]), self._has_records(path), path))
+        number, numbers = max(snapshots, default=0), {n for n, *_ in logs}
         for n, _, records, path in logs:
             # a log is there before its snapshot has its name, beside what that replaces
-            if n > number and (records or n - 1 not in there):
+            if n > number and (records or n - 1 not in numbers):
                 raise StateError(f"snapshot-{n}, which {path} follows, is missing")
         mine = [path for n, *_, path in sorted(logs) if n == number]
         if snapshots and not mine:
@@ -235,8 +235,8 @@ class MapState(Closing):
     def begin(self, head: bytes, used: int) -> None:
         """Cut the torn end of the last file off, and go on in a new log. Raises StateError for an end, or a
         file, that was on disk, OSError."""
-        said = Head.unpack(head)
-        self._check_synced(said.serial, used)
+        fields = Head.unpack(head)
+        self._check_synced(fields.serial, used)
         if self.files and self.files[-1].stat().st_size != used:
             handle = os.open(self.files[-1], os.O_RDWR)
             try:
@@ -252,7 +252,7 @@ class MapState(Closing):
             raise
         self._mark()
         self.files = [p for p in self.files if _SNAPSHOT.fullmatch(p.name) or self._has_records(p)]
-        self.renewed = any(self._generation(path) < said.generation for path in self.files)
+        self.renewed = any(self._generation(path) < fields.generation for path in self.files)
         kept = {*self.files, self._log.path}
         for (
             path
@@ -264,13 +264,13 @@ class MapState(Closing):
     def _check_synced(self, serial: int, used: int) -> None:
         """Check that what was on disk is there: the files end behind this serial, so much of the last one counts."""
         name, size = self._synced()
-        found, record = _LOG.fullmatch(name), Record.size(self.config)
+        match, record = _LOG.fullmatch(name), Record.size(self.config)
         if self.files and name == self.files[-1].name and used < size:
             number = (used - HEAD) // record + 1
             other = "it is another device's, or was changed"
             why = "it was changed: it was on disk whole" if number > 1 else other
             raise damaged(self.files[-1], number, why)
-        if found and serial < int(found[2]) + (size - HEAD) // record:
+        if match and serial < int(match[2]) + (size - HEAD) // record:
             path = self.folder / name
             before = f"files before {path} are" if path.exists() else f"{path} is"
             raise StateError(f"{before} missing: the map had more operations than these files have")
@@ -295,10 +295,10 @@ class MapState(Closing):
     def _turn(self, head: bytes) -> None:
         """Let the next log begin."""
         assert self._spare is not None
-        said, log = Head.unpack(head), self._spare
+        fields, log = Head.unpack(head), self._spare
         log.append(head)
         log.sync()
-        path = self.folder / f"log-{self.number}-{said.serial}-{said.incarnation.hex()}"
+        path = self.folder / f"log-{self.number}-{fields.serial}-{fields.incarnation.hex()}"
         self._disk.rename(log.path, path)
         self._sync_folder()
         if self.log is not None:
@@ -321,8 +321,8 @@ class MapState(Closing):
 
     def may_walk(self, due: bool = False) -> bool:
         """Whether a snapshot is due, or under way, and has the room to go on."""
-        whole = self.config.walk_steps * Record.size(self.config)
-        if self._snapshot is None and self._written() < whole and not due:
+        size = self.config.walk_steps * Record.size(self.config)
+        if self._snapshot is None and self._written() < size and not due:
             return False
         try:
             self._allocate()
@@ -342,21 +342,21 @@ class MapState(Closing):
                 self._spare.path.unlink()
             self._spare = None
 
-    def keep(self, made: Carried) -> None:
+    def keep(self, step: Carried) -> None:
         """Put what the device gave on disk. Raises OSError: then what is on disk is not all that the device
         did."""
         self._check_place()
-        if self.logs and made.log:
-            self._log.append(made.log)
+        if self.logs and step.log:
+            self._log.append(step.log)
             self._log.sync()
             self._mark()
-        elif made.log:
-            self._lost += len(made.log)
-            self._link(made.log[: Record.size(self.config)])
-        if made.snapshot:
-            self._grow(made.snapshot)
-        if made.fresh:
-            self._replace(made.fresh)
+        elif step.log:
+            self._lost += len(step.log)
+            self._link(step.log[: Record.size(self.config)])
+        if step.snapshot:
+            self._grow(step.snapshot)
+        if step.fresh:
+            self._replace(step.fresh)
 
     def _link(self, record: bytes) -> None:
         """Keep the first record of this power-up. While it cannot be written there is no link, and no snapshot begins."""
@@ -407,17 +407,17 @@ class MapState(Closing):
 
     def _replace(self, fresh: bytes) -> None:
         """The walk is over: the next log begins, behind the snapshot if that is whole."""
-        whole = self._snapshot
-        if whole is not None:
+        snapshot = self._snapshot
+        if snapshot is not None:
             try:
-                whole.sync()
-                if hashlib.sha256(whole.path.read_bytes()).digest() != self._seen.digest():
+                snapshot.sync()
+                if hashlib.sha256(snapshot.path.read_bytes()).digest() != self._seen.digest():
                     raise OSError(5, "it reads back otherwise")
             except OSError:
                 self._give_up()
-                whole = None
+                snapshot = None
         old, before = [*self.files, self._log.path], self.number
-        if whole is None:
+        if snapshot is None:
             if self.logs:  # else the next one follows the files that are there
                 self.files = old
                 self._turn(fresh)
@@ -427,10 +427,10 @@ class MapState(Closing):
         self.number = before + 1
         self._turn(fresh)
         path = self.folder / f"snapshot-{self.number}"
-        self._disk.rename(whole.path, path)
+        self._disk.rename(snapshot.path, path)
         self._sync_folder()
         self._mark()  # not before: without logs nothing else has what the snapshot has
-        whole.close()
+        snapshot.close()
         self._snapshot, self.files = None, [path]
         for each in old:
             with suppress(OSError):

@@ -105,8 +105,8 @@ def open_table(
         ) from problem
 
 
-def _names(said: Sequence[str] | str) -> tuple[str, ...]:
-    return (said,) if isinstance(said, str) else tuple(said)
+def _names(names: Sequence[str] | str) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _open(
@@ -145,11 +145,11 @@ def _open(
         )
     name, *asked = _ASKED.split(src, maxsplit=1)
     if asked:
-        said = Features.parse(asked[0])
+        extra = Features.parse(asked[0])
         features = replace(
             features,
-            named=(*features.named, *said.named),
-            one_hot=(*features.one_hot, *said.one_hot),
+            named=(*features.named, *extra.named),
+            one_hot=(*features.one_hot, *extra.one_hot),
         )
     path = Path(name)
     opener = _FILES.get(path.suffix.lower())

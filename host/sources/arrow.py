@@ -142,8 +142,8 @@ class _Packing:
         packed = pack(self.columns, self.path.stem, labels=labels, arrays=self.arrays)
         if self.casts or self.left_out:
             facts = Provenance("packed", "its columns are packed here", "", len(packed.pages))
-            found = tuple(self.casts), tuple(self.left_out)
-            packed.provenance = replace(facts, casts=found[0], left_out=found[1])
+            casts, left_out = tuple(self.casts), tuple(self.left_out)
+            packed.provenance = replace(facts, casts=casts, left_out=left_out)
         return packed
 
     def add(self, name: str, column: Any, metadata: Mapping[bytes, bytes] | None = None) -> None:
@@ -330,12 +330,12 @@ class _Packing:
         self.casts.append(Cast(name, str(kind), becomes, how))
 
     def _categories(self, name: str, kind: Any, cells: list[str | None], own_order: Any) -> None:
-        found = number_categories(name, cells, self.features, own_order)
-        values = found.values
-        if found.type == "int4" and None in cells:
+        categories = number_categories(name, cells, self.features, own_order)
+        values = categories.values
+        if categories.type == "int4" and None in cells:
             values = np.ma.masked_array(values, [cell is None for cell in cells])
         self.columns[name] = values
-        self.casts.append(Cast(name, str(kind), found.type, found.how, found.labels))
+        self.casts.append(Cast(name, str(kind), categories.type, categories.how, categories.labels))
 
 
 def _frequency(kind: Any, metadata: Mapping[bytes, bytes]) -> str | None:
@@ -343,19 +343,19 @@ def _frequency(kind: Any, metadata: Mapping[bytes, bytes]) -> str | None:
     if getattr(kind, "extension_name", "") == "pandas.period":
         return str(kind.freq)
     if metadata.get(b"ARROW:extension:name") == b"pandas.period":
-        told, place = (
+        source, place = (
             Input("a column of periods", "write the file anew", table_error),
             "its metadata",
         )
-        with told.parsing(place):
-            return str(told.json_of(metadata[b"ARROW:extension:metadata"], place)["freq"])
+        with source.parsing(place):
+            return str(source.json_of(metadata[b"ARROW:extension:metadata"], place)["freq"])
     return None
 
 
 def _in_order(column: Any) -> tuple[list[str], str]:
     """Return the integers of a column as the labels of its categories."""
-    found = sorted(set(column.to_pylist()) - {None})
-    return [str(value) for value in found], "in their order"
+    integers = sorted(set(column.to_pylist()) - {None})
+    return [str(value) for value in integers], "in their order"
 
 
 _ROUNDED = "to the nearest float8; exact where float8 holds the number"
@@ -418,9 +418,9 @@ def _since(column: Any) -> tuple[str, str, Any]:
     if pa.types.is_time(kind):
         return "float8", "seconds since midnight", ticks / per
     zone = " UTC" if kind.tz is not None else ""
-    whole, part = np.divmod(ticks, per)
-    seconds = (whole - _DAYS * _DAY).astype(np.float64) + part / per
-    return "float8", f"seconds since 2000-01-01 00:00:00{zone}", seconds
+    seconds, part = np.divmod(ticks, per)
+    since = (seconds - _DAYS * _DAY).astype(np.float64) + part / per
+    return "float8", f"seconds since 2000-01-01 00:00:00{zone}", since
 
 
 def _whole_days(column: Any) -> bool:

@@ -64,11 +64,11 @@ class Features:
     @classmethod
     def parse(cls, query: str) -> Features:
         """Take `features=` and `onehot=` out of the query of an address. Other keys are passed over."""
-        said = pairs(query)
+        items = pairs(query)
         named, one_hot = (
             tuple(
                 name.strip()
-                for key, value in said
+                for key, value in items
                 if key == wanted
                 for name in asked(value).split(",")
                 if name.strip()
@@ -78,7 +78,7 @@ class Features:
         return cls(named, one_hot)
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[str, ...]:
         """All columns that were named."""
         return (*self.named, *self.one_hot)
 
@@ -89,7 +89,7 @@ class Features:
 
     def asked(self, column: str) -> bool:
         """Whether a column is to become a number whatever its type."""
-        return column in self.said or column in self.indices or column in self._of_design()
+        return column in self.columns or column in self.indices or column in self._of_design()
 
     def categorical(self, column: str) -> bool:
         """Whether integers are categories."""
@@ -99,32 +99,32 @@ class Features:
 
     def labels(self, column: str) -> tuple[str, ...] | None:
         """The labels that a design has for a column; None where it has none, or there is no design."""
-        found = self._of_design().get(column)
-        return None if found is None else found.labels
+        design_column = self._of_design().get(column)
+        return None if design_column is None else design_column.labels
 
     def places(self, column: str) -> bool:
         """Whether a column of categories becomes an array with one place for each of them."""
-        found = self._of_design().get(column)
-        return column in self.one_hot or (found is not None and found.is_array)
+        design_column = self._of_design().get(column)
+        return column in self.one_hot or (design_column is not None and design_column.is_array)
 
     def uses(self, columns: Mapping[str, str]) -> frozenset[str]:
         """Return which of a table's columns, with their types in SQL, a run takes: all where a kernel's own are not all there."""
         if self.like is not None:
-            return frozenset((*self._of_design(), *self.said))
+            return frozenset((*self._of_design(), *self.columns))
         used = self.used
         if used is None or not all(
             n in columns and (columns[n].endswith("[]") or not array) for n, array in used.items()
         ):
             return frozenset(columns)
-        return frozenset((*used, *self.said))
+        return frozenset((*used, *self.columns))
 
     def check(self, name: str, columns: Iterable[str]) -> None:
         """Raise SourceError where a column was named that the table `name` does not have."""
-        there = list(columns)
-        for wanted in self.said:
-            if wanted not in there:
+        names = list(columns)
+        for wanted in self.columns:
+            if wanted not in names:
                 raise table_error(
-                    f"{name} has no column {wanted!r}", f"it has {', '.join(there)[:200]}"
+                    f"{name} has no column {wanted!r}", f"it has {', '.join(names)[:200]}"
                 )
 
 
@@ -203,8 +203,8 @@ def _codes(
     column: str, cells: Sequence[str | None], numbers: Mapping[str, int], unseen: str
 ) -> np.ndarray:
     """Return the numbers of an index's categories, 0 for NULL, −1 for one that the design does not know. Raises SourceError (E849)."""
-    found = (0 if cell is None else numbers.get(cell, -1) for cell in cells)
-    codes = np.fromiter(found, np.int32, len(cells))
+    places = (0 if cell is None else numbers.get(cell, -1) for cell in cells)
+    codes = np.fromiter(places, np.int32, len(cells))
     new = np.nonzero(codes < 0)[0]
     if len(new) and unseen == "error":
         row = int(new[0])

@@ -66,12 +66,12 @@ _CELL = 4
 
 def _existing(path: Path) -> Path:
     try:
-        found = path.exists()
+        exists = path.exists()
     except ValueError as error:  # a name that no file can have
         raise SourceError(
             f"no such file: {path}", "leave the odd characters out", code="E702"
         ) from error
-    if not found:
+    if not exists:
         raise SourceError(f"no such file: {path}", _others(path), code="E702")
     if not path.is_file():
         raise SourceError(f"{path} is not a file", _others(path), code="E702")
@@ -240,13 +240,13 @@ def fill_lengths(schema: Schema, pages: npt.NDArray[np.uint8]) -> Schema:
         return schema
     for page in pages[:16]:
         try:
-            found = read_heap(schema, page[None])
+            columns = read_heap(schema, page[None])
         # a page that is for the hardware to report
         except (ValueError, IndexError, UnicodeDecodeError):
             continue
         lengths = {
             name: values.shape[1]
-            for name, values in found.items()
+            for name, values in columns.items()
             if isinstance(values, np.ndarray) and values.ndim == 2
         }
         if any(lengths.values()):
@@ -432,11 +432,11 @@ def _read_parquet(file: Path, opened: BinaryIO) -> Any:
     """Read one file, whatever stands around it: `read_table` would take folder names for columns. Pages with a checksum are held against it."""
     from pyarrow import parquet
 
-    whole = parquet.ParquetFile(opened, page_checksum_verification=True)
-    about, size = whole.metadata, file.stat().st_size
+    reader = parquet.ParquetFile(opened, page_checksum_verification=True)
+    about, size = reader.metadata, file.stat().st_size
     sizes = (about.row_group(group).total_byte_size for group in range(about.num_row_groups))
     _PARQUET.check_unpacked(file, size, max(sum(sizes), about.num_rows * about.num_columns * _CELL))
-    return whole.read()
+    return reader.read()
 
 
 def _read_arrow(file: Path, opened: BinaryIO) -> Any:
@@ -489,12 +489,12 @@ def _matching(path: Path) -> list[Path]:
     """Return the files that a pattern names, in the order of their names; a file that is there is itself."""
     if not glob.has_magic(str(path)) or path.exists():
         return [_existing(path)]
-    found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
-    if not found:
+    matches = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    if not matches:
         raise SourceError(
             f"no file matches {path}", "paths are taken from the current folder", code="E702"
         )
-    return [_existing(file) for file in found]
+    return [_existing(file) for file in matches]
 
 
 def _is_number(cell: str) -> bool:

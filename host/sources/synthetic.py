@@ -29,7 +29,7 @@ class RandomOptions:
     @classmethod
     def parse(cls, text: str) -> RandomOptions:
         """Read `rows=1000,seed=1,task=regression` (a task's name alone will do). Raises SourceError."""
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         form = "the form is random:rows=1000,seed=1,task=regression"
         for part in filter(None, (p.strip() for p in text.split(","))):
             key, equals, value = (s.strip() for s in part.partition("="))
@@ -37,7 +37,7 @@ class RandomOptions:
                 key, value = "task", key
             if key not in ("rows", "seed", "task"):
                 raise SourceError(f"random: does not know {key!r}", form, code="E701")
-            if key in found:
+            if key in fields:
                 raise SourceError(
                     f"random: {key} is given twice", "leave one of them out", code="E701"
                 )
@@ -48,17 +48,17 @@ class RandomOptions:
                         f"known are {', '.join(_TASKS)}",
                         code="E701",
                     )
-                found[key] = value
+                fields[key] = value
                 continue
             try:
-                found[key] = int(value.replace("_", ""))
+                fields[key] = int(value.replace("_", ""))
             except ValueError as error:
                 raise SourceError(
                     f"random: {key} must be a whole number, not {value!r}",
                     f"as in random:{key}={1000 if key == 'rows' else 1}",
                     code="E701",
                 ) from error
-        options = cls(**found)
+        options = cls(**fields)
         if options.rows > MOST_ROWS:
             raise SourceError(
                 f"random: {options.rows} rows are too many: the most is {MOST_ROWS}",

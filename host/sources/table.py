@@ -85,32 +85,32 @@ class Table:
 
     def group_values(self, column: str) -> list[Any]:
         """Return a column of the visible rows as Python's values, None for NULL and the texts of categories."""
-        found, labels = self.columns()[column], self.schema.column(column).labels
-        values: list[Any] = found if isinstance(found, list) else np.ma.asarray(found).tolist()
+        cells, labels = self.columns()[column], self.schema.column(column).labels
+        values: list[Any] = cells if isinstance(cells, list) else np.ma.asarray(cells).tolist()
         return values if labels is None else [v if v is None else labels[v] for v in values]
 
     def unusable(self, column: str) -> tuple[str, str] | None:
         """Return why a column cannot feed a kernel as it is, in words that follow its name, and what
         to do; None where there is no such column, or nothing is known against it."""
         left = dict(self.provenance.left_out) if self.provenance is not None else {}
-        found = next((c for c in self.schema.columns if c.name == column and not c.dropped), None)
+        match = next((c for c in self.schema.columns if c.name == column and not c.dropped), None)
         packed = self.provenance is None or self.provenance.way == "packed"
         name_it = f"{'?' if packed else '&'}features={column}"
         if packed:
             name_it += f', in Python ps.open_table(…, features=["{column}"])'
-        if column in left or (found is not None and not found.is_numeric):
-            kind = left.get(column, found.type if found is not None else "")
+        if column in left or (match is not None and not match.is_numeric):
+            kind = left.get(column, match.type if match is not None else "")
             if kind == NO_ARRAYS:
                 return f"has {NO_ARRAYS}", "give each row an array of as many numbers, none missing"
             if kind == UNREADABLE:
                 return f"is {UNREADABLE}", "GRANT SELECT on it, or use other columns"
-            if found is not None and found.type.startswith("numeric"):
+            if match is not None and match.type.startswith("numeric"):
                 return f"is stored as {kind}", "without --pages the server makes float8 of it"
             return (
                 f"has the type {kind}, which is not numeric",
                 f"a date, a time, an enum or a text becomes a number where the source names it: {name_it}",
             )
-        if found is None or not found.is_array or found.length is not None:
+        if match is None or not match.is_array or match.length is not None:
             return None
         lengths = sorted({len(v) for v in self.columns()[column] if v is not None})
         if lengths in ([], [0]):
@@ -348,7 +348,7 @@ def pack(
         for key, values in columns.items()
     }
     _check_rows(arrays_of, name)
-    made = [
+    parts = [
         (Column(key, kinds[key]), lists[key], None)
         if key in kinds
         else (Column(key, "float4[]", length=len(labels[key])), lists[key], None)
@@ -356,10 +356,10 @@ def pack(
         else _column(key, array)
         for key, array in arrays_of.items()
     ]
-    made = [(replace(c, labels=labels.get(c.name)), data, null) for c, data, null in made]
-    values = {column.name: data for column, data, _ in made}
-    nulls = {column.name: null for column, _, null in made if null is not None}
-    schema = Schema(name, tuple(column for column, _, _ in made), page_size or 8192)
+    parts = [(replace(c, labels=labels.get(c.name)), data, null) for c, data, null in parts]
+    values = {column.name: data for column, data, _ in parts}
+    nulls = {column.name: null for column, _, null in parts if null is not None}
+    schema = Schema(name, tuple(column for column, _, _ in parts), page_size or 8192)
     try:
         return Table(*in_pages(schema, values, page_size or PAGE_SIZES[-1], nulls=nulls), name)
     except ValueError as error:

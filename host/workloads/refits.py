@@ -122,10 +122,10 @@ class Refits:
 
     @classmethod
     def of_keys(
-        cls, given: Sequence[bytes], columns: int, changes: Changes, seed: int = 1
+        cls, keys: Sequence[bytes], columns: int, changes: Changes, seed: int = 1
     ) -> Refits:
         """Given keys in the order of their arrival: the last of them, `new` a group and round, come to groups of neighbouring earlier ones. Raises TooFew."""
-        distinct = list(dict.fromkeys(given))
+        distinct = list(dict.fromkeys(keys))
         later = changes.groups * changes.refits * changes.new
         first = sorted(distinct[: max(len(distinct) - later, 0)])
         if len(first) < 2 * changes.groups:
@@ -165,14 +165,14 @@ class Refits:
             _Windowed(config, rows, number, window)
             for number, (rows, window) in enumerate(self.loaded)
         ]
-        found = [self._round(config, groups, [group.full() for group in groups])]
+        rounds = [self._round(config, groups, [group.full() for group in groups])]
         for number in range(self.changes.refits):
             jobs = []
             for group, rows in zip(groups, self.coming, strict=True):
                 doomed = np.sort(source.choice(len(group.rows), self.changes.gone, replace=False))
                 jobs.append(group.batch(rows[number], doomed, group.limit))
-            found.append(self._round(config, groups, jobs))
-        return found
+            rounds.append(self._round(config, groups, jobs))
+        return rounds
 
     def _round(self, config: FitPlan, groups: Sequence[_Windowed], jobs: list[Job]) -> Round:
         out = Round()

@@ -83,10 +83,10 @@ def _page(shown: Any) -> str:
     return of_design(shown) if isinstance(shown, Design) else of_run(shown)
 
 
-def _opened(engine: str, source: Any, given: Any) -> Any:
+def _opened(engine: str, source: Any, args: Any) -> Any:
     from penstock.discovery import engine_named
 
-    return engine_named(engine).open(source, given)
+    return engine_named(engine).open(source, args)
 
 
 def _predicted(scoring: Any, source: Any, backend: str | None, **options: Any) -> Any:

@@ -109,7 +109,7 @@ def abs(v: Any) -> Tensor:
     """The magnitude, elementwise."""
 
 def append(cache: Any, row: Any) -> Tensor:
-    """A cache with one row more, behind those that it holds: each token appends one, and reads it."""
+    """A cache with one row more, behind its rows: each token appends a row, and reads it."""
 
 def argmax(v: Any, *, axis: int | None = None) -> Tensor:
     """The place of the largest element, counted from 0, or along one axis; of the first where several are equal, and of the first NaN."""

@@ -45,13 +45,13 @@ class Machine:
     max_w: float | None = None
     power_source: str = ""
     share: float = 1.0
-    made: Embodied | None = None
+    embodied: Embodied | None = None
 
 
 def machine_of(target: Target, need: Resources, link: str | None = None) -> Machine:
     """Return what a target says of itself with a design that takes `need`; `link`: in place of its own. Raises KernelError (E604)."""
     power, part = target.power, target.part
-    made = embodied(
+    footprint = embodied(
         None if part is None else part.die_mm2,
         None if part is None else part.node_nm,
         dram=target.memory.kind.lower(),
@@ -65,7 +65,7 @@ def machine_of(target: Target, need: Resources, link: str | None = None) -> Mach
         None if power is None else power.max_w,
         "" if power is None else power.source,
         min(1.0, fullest(need, target)[1]),
-        made,
+        footprint,
     )
 
 
@@ -98,14 +98,14 @@ class Account:
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys that it adds to a report's JSON."""
-        found = {"seconds": self.seconds.to_json(), "energy": self.energy.to_json(self.carbon)}
+        keys = {"seconds": self.seconds.to_json(), "energy": self.energy.to_json(self.carbon)}
         if self.verdict is None:
-            return found
+            return keys
         from penstock.host.peers import joules
 
         each = (vars(m) | {"joules": joules(m).value} for m in self.beside)
         peers = [{k: v for k, v in facts.items() if v is not None} for facts in each]
-        return {**found, "beside": peers, "verdict": self.verdict.text}
+        return {**keys, "beside": peers, "verdict": self.verdict.text}
 
 
 def account(
@@ -159,7 +159,7 @@ def account(
     carbon = (
         None
         if spent.joules is None
-        else Carbon(spent.joules, total, machine.made or embodied(None, None))
+        else Carbon(spent.joules, total, machine.embodied or embodied(None, None))
     )
     judged = verdict(seconds, [m.beside() for m in beside], worth) if beside else None
     if judged is not None and judged.yes and moved.over_link and machine.link is None:

@@ -37,8 +37,8 @@ class Assumed:
     def costs(self, port: PortConfig, walk: WalkConfig) -> Costs:
         """Return what walking these pages costs, exactly as for a table that holds them."""
         kinds = [self.full] if self.last is None else [self.full, self.last]
-        found = analyse(port, walk, np.stack(kinds))
-        full, *last = [events for count, events in found.runs for _ in range(count)]
+        analysis = analyse(port, walk, np.stack(kinds))
+        full, *last = [events for count, events in analysis.runs for _ in range(count)]
         costs = Costs([(self.count, full)])
         for events in last:
             costs.add(1, events)

@@ -43,7 +43,7 @@ def check_memory(
 
 def _fitting(rows: int, have: int, assumed: Callable[[int], Workload]) -> int:
     """Return how many rows, of fewer than these, so many bytes hold; 0 where the kernel needs more."""
-    low, high, found = 0, rows, 0
+    low, high, capacity = 0, rows, 0
     while high - low > 1:
         middle = (low + high) // 2
         try:
@@ -52,15 +52,15 @@ def _fitting(rows: int, have: int, assumed: Callable[[int], Workload]) -> int:
             low = middle
             continue
         if need <= have:
-            low = found = middle
+            low = capacity = middle
         else:
             high = middle
-    return found
+    return capacity
 
 
 def _larger(target: Target, holds: Callable[[Target], bool]) -> str:
     """Return a hint that names the three targets with the least memory that hold a run."""
     more = (t for t in targets().values() if t.memory.bytes > target.memory.bytes)
-    found = islice(filter(holds, sorted(more, key=lambda t: t.memory.bytes)), 3)
-    names = ", ".join(f"{t.name} ({t.memory.bytes >> 10:,} KiB)" for t in found)
+    candidates = islice(filter(holds, sorted(more, key=lambda t: t.memory.bytes)), 3)
+    names = ", ".join(f"{t.name} ({t.memory.bytes >> 10:,} KiB)" for t in candidates)
     return f"choose a target with more memory{f': {names}' if names else ''}"

@@ -67,11 +67,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     mistake."""
     state = State()
     try:
-        given = list(sys.argv[1:] if arguments is None else arguments)
-        if not {"-q", "--quiet"} & set(given):
+        argv = list(sys.argv[1:] if arguments is None else arguments)
+        if not {"-q", "--quiet"} & set(argv):
             for left in plugins.left_out():
                 state.say(f"warning: {left}; mend or uninstall its package")
-        result = program.main(args=given, prog_name="penstock", standalone_mode=False, obj=state)
+        result = program.main(args=argv, prog_name="penstock", standalone_mode=False, obj=state)
         code = int(result or 0)
     except BrokenPipeError:
         raise

@@ -35,8 +35,8 @@ Parameters = Callable[[], list[click.Parameter]]
 class Command(RichCommand):
     """A command whose help shows options in the groups that `grouped` names."""
 
-    def __init__(self, name: str, **given: Any) -> None:
-        super().__init__(name=name, **given)
+    def __init__(self, name: str, **attributes: Any) -> None:
+        super().__init__(name=name, **attributes)
 
 
 def grouped(title: str) -> Callable[[Parameters], Parameters]:
@@ -72,7 +72,7 @@ def DATA() -> list[click.Parameter]:
 
 @grouped("Target and numbers")
 def PLAN() -> list[click.Parameter]:
-    own = "; ".join(engine.formats for engine in engines().values() if engine.formats)
+    engine_formats = "; ".join(engine.formats for engine in engines().values() if engine.formats)
     return [
         Once(
             ("--target",),
@@ -85,7 +85,7 @@ def PLAN() -> list[click.Parameter]:
             ("--format",),
             metavar="F",
             shell_complete=formats,
-            help=f"float32, bfloat16, float16 or fixed:I,F{own and f'; {own}'}.  "
+            help=f"float32, bfloat16, float16 or fixed:I,F{engine_formats and f'; {engine_formats}'}.  "
             "[default: float32, for a fit over columns by the range of its values]",
         ),
         Once(
@@ -139,16 +139,16 @@ def REPORT() -> list[click.Parameter]:
 
 
 def parameters(command: str, *groups: Parameters) -> list[click.Parameter]:
-    """Return the parameters of a command: shared ones, then the options of all engines, those of the same engines together."""
+    """Return the parameters of a command: shared ones, then the options of all engines; options of the same engines stand together."""
     shared = [parameter for group in groups for parameter in group()]
-    own: dict[str, Option] = {}
+    options: dict[str, Option] = {}
     users: dict[str, list[str]] = {}
     for engine in engines().values():
         for option in engine.options.get(command, ()):
-            if own.setdefault(option.name, option).flag != option.flag:
+            if options.setdefault(option.name, option).flag != option.flag:
                 raise ValueError(f"two engines have an option {option.name}")
             users.setdefault(option.name, []).append(engine.name)
-    return [*shared, *(_under(_title(users[o.name], o), o.parameter()) for o in own.values())]
+    return [*shared, *(_under(_title(users[o.name], o), o.parameter()) for o in options.values())]
 
 
 def _title(users: Sequence[str], option: Option) -> str:
@@ -173,16 +173,16 @@ def request(command: str, values: dict[str, Any]) -> tuple[Request, dict[str, An
 
             check_file(Path(known[name]))
     check_page(known.get("report"), known.get("json"))
-    own: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for engine in engines().values():
         for option in engine.options.get(command, ()):
             value = values.pop(option.name, None)
             # 0 is a value, as in --refits 0
             if value is None or value is False or value == ():
                 continue
-            own[option.name] = _gathered(option, value) if option.repeated else value
+            options[option.name] = _gathered(option, value) if option.repeated else value
     _check_random(known.get("data"), known.get("rows") or values.get("rows"), known.get("seed"))
-    return Request(**known, own=own), values
+    return Request(**known, own=options), values
 
 
 def check_page(report: str | None, json: str | None) -> None:

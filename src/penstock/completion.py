@@ -67,7 +67,7 @@ def kernels(_context: click.Context, _of: click.Parameter, word: str) -> list[Co
             module = ast.parse(_KERNELS.data(file))
     except InputError:
         return []
-    return [CompletionItem(f"{file}:{found}") for found in _names(module) if found.startswith(name)]
+    return [CompletionItem(f"{file}:{entry}") for entry in _names(module) if entry.startswith(name)]
 
 
 def _names(module: ast.Module) -> Iterable[str]:
@@ -78,14 +78,14 @@ def _names(module: ast.Module) -> Iterable[str]:
     keywords = set(dialects()) | set(engine_names())
     for node in module.body:
         if isinstance(node, ast.FunctionDef):
-            made, found = node.decorator_list, [node.name]
+            makers, names = node.decorator_list, [node.name]
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            made, found = [node.value], [t.id for t in node.targets if isinstance(t, ast.Name)]
+            makers, names = [node.value], [t.id for t in node.targets if isinstance(t, ast.Name)]
         else:
             continue
-        called = [one.func if isinstance(one, ast.Call) else one for one in made]
+        called = [one.func if isinstance(one, ast.Call) else one for one in makers]
         last = {
             one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called
         }
         if last & keywords:
-            yield from found
+            yield from names

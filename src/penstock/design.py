@@ -217,7 +217,7 @@ def compile(
     OptionError for options that the kernel's engine does not have. Warns of what is doubtful, such as
     numbers that the format cannot hold or a part that is nearly full (RunWarning, with the diagnostic).
     """
-    made = api.compile(
+    design = api.compile(
         kernel,
         target,
         table,
@@ -230,6 +230,6 @@ def compile(
         bus=bus,
         **options,
     )
-    for found in made.warned:
-        warnings.warn(render(found, made.source), RunWarning, stacklevel=2)
-    return Design(made)
+    for diagnostic in design.warned:
+        warnings.warn(render(diagnostic, design.source), RunWarning, stacklevel=2)
+    return Design(design)

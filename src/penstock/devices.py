@@ -41,12 +41,12 @@ def transports() -> dict[str, Opener]:
     """Return what opens an address, by its scheme: `udp`, `xdma`, and those of other packages (`penstock.transports`)."""
     known: dict[str, Opener] = {"udp": Udp, "xdma": Xdma}
 
-    def accept(point: EntryPoint, given: Any) -> None:
+    def accept(point: EntryPoint, opener: Any) -> None:
         if point.name in (*known, "serial", "sim"):
             raise Unusable("there is a transport of this name")
-        if not callable(given):
+        if not callable(opener):
             raise Unusable("it is not a function")
-        known[point.name] = given
+        known[point.name] = opener
 
     load("penstock.transports", "transport", accept)
     return known
@@ -86,12 +86,12 @@ def open_device(
     described: Design | None = None
     if folder is not None:
         described, manifest = opened(folder, trust)
-        own = described.registers
-        other = register_map is not None and register_map.design != own.design
+        registers = described.registers
+        other = register_map is not None and register_map.design != registers.design
         if kind == "sim" and register_map is not None and other:
-            what = f"the design in {folder} is {own.design:08x}, not {register_map.design:08x}"
-            raise DeviceError(what)
-        register_map = register_map or own
+            wanted = f"{register_map.design:08x}"
+            raise DeviceError(f"the design in {folder} is {registers.design:08x}, not {wanted}")
+        register_map = register_map or registers
     board = manifest.get("board", {})
     if kind == "serial":
         baud = (board.get("baud") or BAUD) if baud is None else baud
@@ -173,8 +173,8 @@ def _behind_files(
 
 def _memory_of(board: dict[str, Any], memory_bytes: int | None) -> int:
     """Return the bytes of memory of a device in simulation; little of block RAM stands for a chip of SDRAM. Raises DeviceError."""
-    own = board.get("memory_bytes", _LITTLE) if board.get("memory") != "SDRAM" else _LITTLE
-    size = own if memory_bytes is None else memory_bytes
+    default = board.get("memory_bytes", _LITTLE) if board.get("memory") != "SDRAM" else _LITTLE
+    size = default if memory_bytes is None else memory_bytes
     if not isinstance(size, int) or size < 4096 or size % 4096:
         raise DeviceError(f"a device has a multiple of 4096 bytes of memory, not {size!r}")
     return size

@@ -43,19 +43,19 @@ def _own() -> Iterator[Engine]:
 @cache
 def engines() -> dict[str, Engine]:
     """Return all engines by name."""
-    found = {engine.name: engine for engine in _own()}
+    engines = {engine.name: engine for engine in _own()}
 
     def accept(point: Any, loaded: Any) -> None:
         engine = loaded() if isinstance(loaded, type) else loaded
         if not isinstance(engine, Engine):
             raise plugins.Unusable(f"{point.value} is no penstock.engines.base.Engine")
-        if engine.name in found:
+        if engine.name in engines:
             raise plugins.Unusable(f"there is an engine {engine.name} already")
-        _check(engine, found.values())
-        found[engine.name] = engine
+        _check(engine, engines.values())
+        engines[engine.name] = engine
 
     plugins.load(GROUP, "engine", accept)
-    return found
+    return engines
 
 
 def _check(engine: Engine, others: Iterable[Engine]) -> None:
@@ -80,20 +80,20 @@ def _check(engine: Engine, others: Iterable[Engine]) -> None:
 def papers() -> dict[str, Any]:
     """Return all papers by name: the function that returns parts of a report (`Engine.papers`), or a text
     that says what installs it."""
-    found = {name: made for engine in engines().values() for name, made in engine.papers.items()}
+    papers = {name: how for engine in engines().values() for name, how in engine.papers.items()}
 
     def accept(point: Any, loaded: Any) -> None:
         if not callable(loaded):
             raise plugins.Unusable(f"{point.value} is no function that returns parts of a report")
-        if point.name in found:
+        if point.name in papers:
             raise plugins.Unusable(f"there is a paper {point.name} already")
-        found[point.name] = loaded
+        papers[point.name] = loaded
 
     plugins.load(PAPERS, "paper", accept)
     for engine in engines().values():
         for name, how in engine.elsewhere.items():
-            found.setdefault(name, how)
-    return found
+            papers.setdefault(name, how)
+    return papers
 
 
 def engine_of(kernel: AnyKernel | Any) -> Engine:

@@ -52,21 +52,21 @@ def no_option(taker: str, name: str, known: Iterable[str], ending: str = "") -> 
 
 def bad_value(name: str, why: str) -> OptionError:
     """Return the error for a value that an option does not have; `why`: what it must be."""
-    said = " ".join(why.split()).rstrip(".")
-    return _error(name, f"{name}: {said}", "leave it out, or give another value")
+    text = " ".join(why.split()).rstrip(".")
+    return _error(name, f"{name}: {text}", "leave it out, or give another value")
 
 
-def check_path(name: str, given: object) -> None:
+def check_path(name: str, path: object) -> None:
     """Raise OptionError for what is no path."""
-    if not isinstance(given, str | os.PathLike):
-        raise bad_value(name, f"it must be a path, not {given!r}")
+    if not isinstance(path, str | os.PathLike):
+        raise bad_value(name, f"it must be a path, not {path!r}")
 
 
-def not_one_of(name: str, given: object, known: Iterable[str]) -> OptionError:
+def not_one_of(name: str, choice: object, known: Iterable[str]) -> OptionError:
     """Return the error for the value of an option that has only some."""
     choices = list(known)
-    message = f"{name} must be one of {', '.join(choices)}, not {given!r}"
-    return _error(name, message, closest(str(given), choices) or "choose one of them")
+    message = f"{name} must be one of {', '.join(choices)}, not {choice!r}"
+    return _error(name, message, closest(str(choice), choices) or "choose one of them")
 
 
 def no_sessions(name: str) -> OptionError:

@@ -136,17 +136,17 @@ class Estimator(BaseEstimator):
                 "ps.compile(kernel, table=…).run(…) trains it, run.predict scores rows"
             )
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=self.task == "regression")
-        given = y
+        labels = y
         if self.task == "classification":
             check_classification_targets(y)
             self.classes_, numbers = np.unique(y, return_inverse=True)
             if len(self.classes_) != 2:
-                found = "1 class" if len(self.classes_) == 1 else f"{len(self.classes_)} classes"
+                classes = "1 class" if len(self.classes_) == 1 else f"{len(self.classes_)} classes"
                 raise ValueError(
-                    f"Only binary classification is supported: the labels have {found}"
+                    f"Only binary classification is supported: the labels have {classes}"
                 )
-            given = np.asarray(self.labels, np.float64)[numbers]
-        table = self._table(kernel, X, np.asarray(given, np.float64), sample_weight)
+            labels = np.asarray(self.labels, np.float64)[numbers]
+        table = self._table(kernel, X, np.asarray(labels, np.float64), sample_weight)
         options: dict[str, Any] = {name: getattr(self, name) for name in _COMPILED}
         if sample_weight is not None:
             options["sample_weight"] = _WEIGHT
@@ -178,10 +178,10 @@ class Estimator(BaseEstimator):
 
     def _named(self, run: Run) -> ValueError:
         """Return what ended a training, by the caller's row and column."""
-        found = run.errors[0]
-        row = None if run.workload is None else run.workload.row_error(found)
+        error = run.errors[0]
+        row = None if run.workload is None else run.workload.row_error(error)
         if row is None:
-            return ValueError(f"the training ended with an error: {found}")
+            return ValueError(f"the training ended with an error: {error}")
         return row.called(getattr(self, "feature_names_in_", ()))
 
     def _scores(self, X: Any) -> npt.NDArray[np.float64]:

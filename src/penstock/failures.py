@@ -80,30 +80,30 @@ def _at(place: str, code: str, message: str, hint: str) -> Failure:
 
 
 def hardware_failure(
-    found: HardwareError, table: str, server: bool = False, column: str | None = None
+    error: HardwareError, table: str, server: bool = False, column: str | None = None
 ) -> Failure:
     """Return what a hardware error means. `table`: the table's name, or the row's; `server`: a
-    PostgreSQL server wrote the pages; `column`: the one that the error is about."""
-    code = found.code
-    ours, hint = not code.hint, found.hint
-    message = f"{code.name}: {found.meaning}"
-    column = found.column or column
+    PostgreSQL server wrote the pages; `column`: the column that the error is about."""
+    code = error.code
+    ours, hint = not code.hint, error.hint
+    message = f"{code.name}: {error.meaning}"
+    column = error.column or column
     place = table
     if server:
-        line = f", line pointer {found.line}" if found.line else ""
-        place = f"{table}, block {found.block}{line}"
+        line = f", line pointer {error.line}" if error.line else ""
+        place = f"{table}, block {error.block}{line}"
     if column is not None:
         place += f", column {column}"
-    if server and found.line and not ours:
-        where = f"WHERE ctid = '({found.block},{found.line})'"
+    if server and error.line and not ours:
+        where = f"WHERE ctid = '({error.block},{error.line})'"
         hint += f"; in SQL the row is SELECT * FROM {table} {where}"
     diagnostic = Diagnostic(code.page, message, Span.whole(place), hint=_OURS if ours else hint)
     entry = {
         "code": code.name,
-        "message": found.meaning,
-        "address": f"({found.block},{found.line})",
-        "block": found.block,
-        "line": found.line,
+        "message": error.meaning,
+        "address": f"({error.block},{error.line})",
+        "block": error.block,
+        "line": error.line,
         **({} if column is None else {"column": column}),
         "diagnostic": code.page,
     }
@@ -136,8 +136,8 @@ def failure(problem: BaseException, data: str | None = None) -> Failure:
     if isinstance(problem, Error) and problem.code:
         place = _PLACES.get(problem.code) or (public(data) if data else "--data")
         first, _, rest = problem.message.partition("\n")
-        found = _at(place, problem.code, first.rstrip(":") if rest else first, problem.hint)
-        return replace(found, text=found.text + (f"\n{rest}" if rest else ""))
+        base = _at(place, problem.code, first.rstrip(":") if rest else first, problem.hint)
+        return replace(base, text=base.text + (f"\n{rest}" if rest else ""))
     return _later(problem, data)
 
 

@@ -29,7 +29,7 @@ _PLANS = 3
 
 
 def feasible(
-    engine: Engine, kernel: AnyKernel, part: Target, given: Given, *, search: bool = True
+    engine: Engine, kernel: AnyKernel, part: Target, args: Given, *, search: bool = True
 ) -> Design:
     """Return the design of a kernel, if its target holds it.
 
@@ -39,25 +39,25 @@ def feasible(
     Raises KernelError (E601) where the design does not fit, with what does; otherwise as `Engine.compile`.
     """
     try:
-        design, slower = _judged(engine, kernel, part, given), part
+        design, slower = _judged(engine, kernel, part, args), part
         for _ in range(_PLANS if design.refused is None else 0):
             clock = _clock(design, part)
             if clock.mhz >= slower.clock.mhz:
                 break
             # a memory's own clock stays as it is: its cycles, and so the plan, may be others
             slower = replace(part, clock=clock)
-            design = _judged(engine, kernel, slower, given)
+            design = _judged(engine, kernel, slower, args)
         if search:
-            design = replace(design, elsewhere=partial(_holds, engine, kernel, given))
+            design = replace(design, elsewhere=partial(_holds, engine, kernel, args))
         if design.refused is not None and search:
-            others = partial(_alternatives, engine, kernel, part, given, larger=False)
+            others = partial(_alternatives, engine, kernel, part, args, larger=False)
             return replace(design, alternatives=others)
     except KernelError as problem:
         if problem.diagnostic.code != "E601" or not search:
             raise
-        found = problem.diagnostic
-        hint = "; ".join([found.hint, *_alternatives(engine, kernel, part, given)])
-        raise KernelError(replace(found, hint=hint), problem.source or kernel.source) from None
+        diagnostic = problem.diagnostic
+        hint = "; ".join([diagnostic.hint, *_alternatives(engine, kernel, part, args)])
+        raise KernelError(replace(diagnostic, hint=hint), problem.source or kernel.source) from None
     if slower.clock.evidence == ASSUMED and slower is not part:
         kernel.warnings = [*kernel.warnings, _nearly_full(kernel, design, part)]
     return design
@@ -69,8 +69,8 @@ def check_bus(design: Design, bus: int | None) -> None:
         return
     widths = sorted({port.data_bytes for port in design.bus_ports})
     if bus not in widths:
-        there = " and ".join(map(str, widths))
-        what = f"{design.name} has no memory port of {bus} bytes on {design.target.name}: its ports have {there}"
+        sizes = " and ".join(map(str, widths))
+        what = f"{design.name} has no memory port of {bus} bytes on {design.target.name}: its ports have {sizes}"
         hint = f"write --bus {' or '.join(map(str, widths))}, or leave it out"
         raise error("E622", what, Span.whole("--bus"), hint=hint)
 
@@ -88,12 +88,12 @@ def _clock(design: Design, part: Target) -> Clock:
 
 
 def _judged(
-    engine: Engine, kernel: AnyKernel, part: Target, given: Given, *, whichever: bool = False
+    engine: Engine, kernel: AnyKernel, part: Target, args: Given, *, whichever: bool = False
 ) -> Design:
     """Return the design, or `whichever` is found first. Raises KernelError (E601) where the part has too little."""
     compiled = engine.compile_any if whichever else engine.compile
-    design = compiled(kernel, part, given)
-    design = replace(design, asked=_typed(engine, given))
+    design = compiled(kernel, part, args)
+    design = replace(design, asked=_typed(engine, args))
     if design.refused is not None:  # nothing is built
         return design
     if (short := design.resources.fits(part)) is not None:
@@ -110,14 +110,14 @@ def _judged(
     return design
 
 
-def _typed(engine: Engine, given: Given) -> str:
+def _typed(engine: Engine, args: Given) -> str:
     """Return what was given as it is typed, for who compiles the same again; "" where a shell would read some of it otherwise."""
     words: list[str] = []
-    shared = {"format": getattr(given.format, "name", given.format), "memory": given.memory}
-    for name, value in (shared | {"data": given.source}).items():
+    shared = {"format": getattr(args.format, "name", args.format), "memory": args.memory}
+    for name, value in (shared | {"data": args.source}).items():
         words += [f"--{name}", value] if isinstance(value, str) else []
     for option in engine.options.get("compile", ()):
-        value = given.option(option.name)
+        value = args.option(option.name)
         pairs = value.items() if option.repeated and value else ()
         for key, one in pairs:
             words += [option.flag, f"{key}={','.join(one) if isinstance(one, tuple) else one}"]
@@ -139,27 +139,27 @@ def _nearly_full(kernel: AnyKernel, design: Design, part: Target) -> Diagnostic:
 
 
 def _alternatives(
-    engine: Engine, kernel: AnyKernel, part: Target, given: Given, *, larger: bool = True
+    engine: Engine, kernel: AnyKernel, part: Target, args: Given, *, larger: bool = True
 ) -> Iterator[str]:
     """Yield in words what fits; each was planned and judged. `larger`: say also that no larger target holds it."""
     forced = {
         option.name: option.flag
         for option in engine.options.get("compile", ())
-        if option.forces and given.options.get(option.name) is not None
+        if option.forces and args.options.get(option.name) is not None
     }
-    if "choices" in given.options:
+    if "choices" in args.options:
         forced["choices"] = "choices"
     for names in dict.fromkeys([*((name,) for name in forced), tuple(forced)]):
-        left = {name: value for name, value in given.options.items() if name not in names}
-        if names and _fits(engine, kernel, part, replace(given, options=left)):
+        left = {name: value for name, value in args.options.items() if name not in names}
+        if names and _fits(engine, kernel, part, replace(args, options=left)):
             yield f"without {' and '.join(forced[name] for name in names)} it fits"
             return
-    if largest := engine.largest(kernel, part, given):
+    if largest := engine.largest(kernel, part, args):
         yield largest
         return
     others = sorted((t for t in targets().values() if t.lut > part.lut), key=lambda t: t.lut)
-    kept = {name: value for name, value in given.options.items() if name not in forced}
-    ways = {"": given, f"without {' and '.join(forced.values())} ": replace(given, options=kept)}
+    kept = {name: value for name, value in args.options.items() if name not in forced}
+    ways = {"": args, f"without {' and '.join(forced.values())} ": replace(args, options=kept)}
     for how, options in list(ways.items())[: 1 + bool(forced)]:
         # where neither of the two largest holds it, none does
         if not any(_fits(engine, kernel, other, options) for other in others[-2:]):
@@ -175,14 +175,14 @@ def _alternatives(
         yield "no larger target that is known holds it either"
 
 
-def _fits(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> bool:
-    return _holds(engine, kernel, given, None, part, simulated=True)
+def _fits(engine: Engine, kernel: AnyKernel, part: Target, args: Given) -> bool:
+    return _holds(engine, kernel, args, None, part, simulated=True)
 
 
 def _holds(
     engine: Engine,
     kernel: AnyKernel,
-    given: Given,
+    args: Given,
     run: Given | None,
     part: Target,
     *,
@@ -195,7 +195,7 @@ def _holds(
 
     try:
         # compiling leaves warnings on a kernel
-        design = _judged(engine, copy(kernel), part, given, whichever=True)
+        design = _judged(engine, copy(kernel), part, args, whichever=True)
         if not simulated and design.own_ports >= part.ports:
             return False
         if run is None or design.refused is not None:

@@ -15,7 +15,7 @@ __all__ = ["Shown", "Terminated", "exported", "opened", "optional", "page", "pre
 #: returns a design or a run as an HTML element
 page: Callable[[Any], str] = str
 #: returns what a source holds, by the engine's name, the source and the rest of what was given
-opened: Callable[[str, Any, Any], Any] = lambda engine, source, given: source
+opened: Callable[[str, Any, Any], Any] = lambda engine, source, args: source
 #: returns the scores of a source's rows (`scoring.predict`)
 predicted: Callable[..., Any] = lambda scoring, source, backend, **options: None
 #: writes a design as a core for other projects (`export.export`)

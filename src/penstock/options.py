@@ -106,8 +106,8 @@ class Number(click.FloatRange):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         try:
-            if isfinite(found := super().convert(value, param, ctx)):
-                return found
+            if isfinite(number := super().convert(value, param, ctx)):
+                return number
         except click.BadParameter:
             pass
         message = f"it must be a number, {self._describe_range()}, not {value!r}"
@@ -327,5 +327,5 @@ class Request:
     def plans(self, options: Sequence[Option]) -> bool:
         """Return whether anything was said about a plan; `options`: of the engine."""
         shared = (self.target, self.format, self.memory, self.link, self.bus)
-        own = (self.own.get(option.name) for option in options if option.plans)
-        return any(value is not None for value in (*shared, *own))
+        values = (self.own.get(option.name) for option in options if option.plans)
+        return any(value is not None for value in (*shared, *values))

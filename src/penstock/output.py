@@ -40,9 +40,9 @@ class OutputError(Error):
 _MANIFEST = Input("a manifest", "", OutputError)
 
 
-def as_json(said: Mapping[str, Any]) -> bytes:
+def as_json(content: Mapping[str, Any]) -> bytes:
     """Return data as the text of a file, the same for the same data."""
-    return (json.dumps(said, indent=1, sort_keys=True) + "\n").encode()
+    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
 
 
 def as_npz(arrays: Mapping[str, Any]) -> bytes:
@@ -200,18 +200,18 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with staging(f".{target.name}.new-", target.parent) as staged:
-            made, old = staged / "new", staged / "old"
-            made.mkdir()
+            new, old = staged / "new", staged / "old"
+            new.mkdir()
             try:
                 for name, data in files.items():
-                    (made / name).parent.mkdir(parents=True, exist_ok=True)
-                    (made / name).write_bytes(data)
-                    _sync(made / name)
-                for folder, _, _ in os.walk(made, topdown=False):
+                    (new / name).parent.mkdir(parents=True, exist_ok=True)
+                    (new / name).write_bytes(data)
+                    _sync(new / name)
+                for folder, _, _ in os.walk(new, topdown=False):
                     _sync(Path(folder))
                 if target.exists():
                     os.rename(target, old)
-                os.rename(made, target)
+                os.rename(new, target)
                 _sync(target.parent)
             finally:
                 if old.exists() and not target.exists():

@@ -61,5 +61,5 @@ class Steps:
         begin = perf_counter()
         yield
         if self.verbose:
-            said = f"{text}: {perf_counter() - begin:.2f} s"
-            self.console.print(said, highlight=False, soft_wrap=True)
+            line = f"{text}: {perf_counter() - begin:.2f} s"
+            self.console.print(line, highlight=False, soft_wrap=True)

@@ -57,14 +57,14 @@ def lines(
 
 def least(coming: Sequence[Arrivals]) -> dict[str, int]:
     """Return the term of bounds: cycles in which the pages come, were there always room for them; {} where none come so."""
-    found = [line.total * line.interval for line in coming if isinstance(line, Line)]
-    return {"link": max(found)} if found else {}
+    cycles = [line.total * line.interval for line in coming if isinstance(line, Line)]
+    return {"link": max(cycles)} if cycles else {}
 
 
 def waited(coming: Sequence[Arrivals]) -> dict[str, int]:
     """Return the counter `WAITS` of a run that is over: of the port that waited longest for pages on their line; {} where none come so."""
-    found = [line.waited for line in coming if isinstance(line, Line)]
-    return {WAITS: max(found)} if found else {}
+    waits = [line.waited for line in coming if isinstance(line, Line)]
+    return {WAITS: max(waits)} if waits else {}
 
 
 def bring(

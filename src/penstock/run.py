@@ -119,8 +119,8 @@ class Run(hooks.Shown):
         """What there is to say of a least-squares fit, as attributes: names, coef, std_err, t, p, error, r2, rss, rows, rows_skipped,
         condition, condition_scaled, rank, dropped, units, preconditioner. A fit for each group has `group_by` and `groups`, a list of such, each with its
         value as `group`. None for runs that fit nothing."""
-        found = self.details.get("fit")
-        if found is None:
+        facts = self.details.get("fit")
+        if facts is None:
             return None
 
         def real(value: Any) -> Any:
@@ -132,13 +132,13 @@ class Run(hooks.Shown):
                 return value
             return np.array([np.nan if v is None else v for v in value], np.float64)
 
-        def told(fit: Mapping[str, Any]) -> SimpleNamespace:
+        def namespace(fit: Mapping[str, Any]) -> SimpleNamespace:
             return SimpleNamespace(**{n: real(v) if v != [] else v for n, v in fit.items()})
 
-        said = told(found)
-        if "groups" in found:
-            said.groups = [told(group) for group in found["groups"]]
-        return said
+        summary = namespace(facts)
+        if "groups" in facts:
+            summary.groups = [namespace(group) for group in facts["groups"]]
+        return summary
 
     @cached_property
     def scoring(self) -> Scoring:
@@ -157,8 +157,8 @@ class Run(hooks.Shown):
     def _names(self) -> Mapping[str, Any]:
         if self.saved is not None:
             return self.saved["names"]
-        own = None if self.workload is None else self.workload.names
-        return own or ({} if self.design is None else self.design.names)
+        names = None if self.workload is None else self.workload.names
+        return names or ({} if self.design is None else self.design.names)
 
     def predict(self, source: Any, backend: str | None = None, **options: Any) -> Scores:
         """Return the scores of new rows: `ps.score` of the kernel, or what it compares with its label.
@@ -172,8 +172,8 @@ class Run(hooks.Shown):
         other types, or none, and for values that the policies do not let pass.
         """
         with self._used():
-            found: Scores = hooks.predicted(self.scoring, source, backend, **options)
-        return found
+            scores: Scores = hooks.predicted(self.scoring, source, backend, **options)
+        return scores
 
     def _used(self) -> AbstractContextManager[None]:
         """Return what the score is used within: that of a folder may be anybody's."""
@@ -260,19 +260,19 @@ class Run(hooks.Shown):
 def golden(workload: Workload) -> Run:
     """Return the golden results."""
     begin = perf_counter()
-    found = workload.golden()
+    answer = workload.golden()
     seconds = perf_counter() - begin
-    result = None if found.codes is None else workload.values(found.codes)
-    errors = () if found.error is None else (found.error,)
+    result = None if answer.codes is None else workload.values(answer.codes)
+    errors = () if answer.error is None else (answer.error,)
     return Run(
         "golden",
         result,
-        found.codes,
+        answer.codes,
         None,
-        found.counters,
+        answer.counters,
         errors,
-        found.facts,
-        {} if found.codes is None else workload.details(found.codes),
+        answer.facts,
+        {} if answer.codes is None else workload.details(answer.codes),
         seconds=seconds,
     )
 
@@ -284,20 +284,20 @@ def model(workload: Workload, memory: Memory) -> Run:
 
     begin = perf_counter()
     counting, commands = counted(fast(memory))
-    found = workload.model(counting)
+    cycles = workload.model(counting)
     return Run(
         "model",
         None,
         None,
-        found.total,
-        found.counters,
-        () if found.error is None else (found.error,),
-        found.facts,
-        bound=found.bound,
-        bound_machine=found.bound_machine,
+        cycles.total,
+        cycles.counters,
+        () if cycles.error is None else (cycles.error,),
+        cycles.facts,
+        bound=cycles.bound,
+        bound_machine=cycles.bound_machine,
         seconds=perf_counter() - begin,
-        bytes_read=found.bytes_read,
-        bytes_written=found.bytes_written,
+        bytes_read=cycles.bytes_read,
+        bytes_written=cycles.bytes_written,
         commands=commands(),
     )
 
@@ -320,18 +320,18 @@ def hardware(
         limit=limit,
         progress=progress,
     )
-    found = workload.drive(meter)
+    answer = workload.drive(meter)
     total = meter.total
-    result = None if found.codes is None else workload.values(found.codes)
+    result = None if answer.codes is None else workload.values(answer.codes)
     return Run(
         backend,
         result,
-        found.codes,
+        answer.codes,
         total.cycles,
-        {**total.counters, **found.counters},
-        () if found.error is None else (found.error,),
-        found.facts,
-        {} if found.codes is None else workload.details(found.codes),
+        {**total.counters, **answer.counters},
+        () if answer.error is None else (answer.error,),
+        answer.facts,
+        {} if answer.codes is None else workload.details(answer.codes),
         seconds=total.seconds,
         bytes_read=total.bytes_read or None,
         bytes_written=total.bytes_written or None,
@@ -493,9 +493,9 @@ def _takes(backend: str, name: str) -> bool:
 
 
 def parted(
-    design: Design, backend: str, options: Mapping[str, Any], own: Collection[str], taker: str
+    design: Design, backend: str, options: Mapping[str, Any], arguments: Collection[str], taker: str
 ) -> tuple[dict[str, Any], dict[str, Any], int | None]:
-    """Return the options of runs and machines, those that are the `taker`'s `own`, and the seed of what the design draws. Raises OptionError."""
+    """Return the options of runs and machines, those that are the `taker`'s `arguments`, and the seed of what the design draws. Raises OptionError."""
     of_machines = (*METERED, *_OF_MACHINES)
     machine = {name: value for name, value in options.items() if name in of_machines}
     for name, most in _WHOLE.items():
@@ -508,8 +508,8 @@ def parted(
         del machine["seed"]
     check_options(_known(backend), machine)
     rest = {name: value for name, value in options.items() if name not in of_machines}
-    if unknown := next((name for name in rest if name not in own), None):
-        raise no_option(taker, unknown, {*of_machines, *own})
+    if unknown := next((name for name in rest if name not in arguments), None):
+        raise no_option(taker, unknown, {*of_machines, *arguments})
     return machine, hooks.taken(design.engine_name, rest), seed
 
 
@@ -527,8 +527,8 @@ def run(
     timing = None if memory is None else timing_of(memory, design.target, wide)
     taker = f"a run of {design.name}"
     machine, options, seed = parted(design, backend, options, design.arguments, taker)
-    given = design.opened(Given(data, data, seed=seed, options=options))
-    workload = design.workload(given) if backend == "golden" else design.held(given)
+    args = design.opened(Given(data, data, seed=seed, options=options))
+    workload = design.workload(args) if backend == "golden" else design.held(args)
     if backend in ("golden", "model"):
         machine = {}
     done = carry_out(design, workload, backend, timing, **machine)

@@ -107,7 +107,7 @@ def _facts(data: bytes) -> dict[str, Any]:
 
 
 def _marked(text: bytes, digest: bytes) -> bytes:
-    return _DIGEST.sub(lambda found: found[0].replace(found[1], digest), text)
+    return _DIGEST.sub(lambda match: match[0].replace(match[1], digest), text)
 
 
 def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -149,7 +149,7 @@ def _content(path: Path, most: int, hint: str = AGAIN) -> bytes:
 
 
 def _parsed(place: Path, text: bytes) -> dict[str, Any]:
-    """Return what a manifest says. Nothing is made of a text that is not the one that was saved."""
+    """Return what a manifest says. Nothing is made of a text other than the one that was saved."""
     version = _FORMAT.search(text)
     if version and version[1] != b"%d" % FORMAT:
         other = f"is of format {version[1][:40].decode()}, and this Penstock reads format {FORMAT}"
@@ -158,10 +158,10 @@ def _parsed(place: Path, text: bytes) -> dict[str, Any]:
         except FolderError:
             hint = AGAIN
         raise folder_error(place, other, hint)
-    found = _DIGEST.findall(text)
-    if len(found) != 1:
+    digests = _DIGEST.findall(text)
+    if len(digests) != 1:
         raise folder_error(place, "was cut or changed: its own digest is not in it")
-    if hashlib.sha256(_marked(text, _BLANK)).hexdigest().encode() != found[0]:
+    if hashlib.sha256(_marked(text, _BLANK)).hexdigest().encode() != digests[0]:
         raise folder_error(place, _CHANGED)
     manifest: dict[str, Any] = _JSON.json_of(text, place)
     if version is None:

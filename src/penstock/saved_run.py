@@ -36,9 +36,9 @@ def run_files(
 ) -> dict[str, bytes]:
     """Return the files of a run's folder; `scoring`: the error where it has none."""
     arrays = {f"result.{name}": np.asarray(value) for name, value in result.items()}
-    said, why = None, ""
+    document, why = None, ""
     if isinstance(scoring, Scoring):
-        said = scoring.to_json()
+        document = scoring.to_json()
         arrays |= {f"model.{name}": value for name, value in scoring.models.items()}
     else:
         why = scoring.diagnostic.message
@@ -48,7 +48,7 @@ def run_files(
         "kernel": kernel,
         "facts": dict(facts),
         "names": dict(names),
-        "scoring": said,
+        "scoring": document,
         "unscored": why,
     }
     return sealed(manifest, {"result.npz": as_npz(arrays)})
@@ -73,13 +73,13 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray],
     with _RUN.parsing(place):
         parts: dict[str, dict[str, np.ndarray]] = {"result": {}, "model": {}}
         for name, value in _RUN.arrays(files["result.npz"], place).items():
-            kind, _, own = name.partition(".")
+            kind, _, variable = name.partition(".")
             if value.dtype.kind not in ("biuf" if kind == "model" else "biufSU"):
                 raise TypeError(f"{name} holds {value.dtype}")
-            parts[kind][own] = value
+            parts[kind][variable] = value
         for fact in manifest["facts"].values():
             if not isinstance(fact, str | int | float):
                 raise TypeError("its facts are others than a run has")
-        said = manifest["scoring"]
-        scoring = None if said is None else Scoring.from_json(said, parts["model"])
+        document = manifest["scoring"]
+        scoring = None if document is None else Scoring.from_json(document, parts["model"])
     return manifest, parts["result"], scoring

@@ -120,8 +120,8 @@ class _Select:
         if node.region is not Region.TUPLE:
             return apply(node.op, operands, node.attrs)
         operands = [v if v.dtype == object else _texts(v) for v in operands]
-        found = self._operation(node, operands)
-        return self._kept(found) if self.uses[index] > 1 else found
+        texts = self._operation(node, operands)
+        return self._kept(texts) if self.uses[index] > 1 else texts
 
     def _input(self, graph: Graph, node: Node) -> Texts:
         variable = graph.variables[node.attrs["name"]]
@@ -131,9 +131,9 @@ class _Select:
         names = self.scoring.columns[variable.name]
         for name in names:
             texts += self._column(columns[name], count if len(names) == 1 else 1)
-        found = np.empty(count, object)
-        found[:] = texts
-        return self._kept(found.reshape(variable.shape))
+        array = np.empty(count, object)
+        array[:] = texts
+        return self._kept(array.reshape(variable.shape))
 
     def _column(self, column: Column, count: int) -> list[str]:
         """Return the elements of a column as float8."""
@@ -170,9 +170,9 @@ class _Select:
         shape = np.broadcast_shapes(*(v.shape for v in named))
         self._count(math.prod(shape))
         flat = [np.broadcast_to(v, shape).ravel() for v in named]
-        found = np.empty(math.prod(shape), object)
-        found[:] = [form.format(*texts) for texts in zip(*flat, strict=True)]
-        return found.reshape(shape)
+        array = np.empty(math.prod(shape), object)
+        array[:] = [form.format(*texts) for texts in zip(*flat, strict=True)]
+        return array.reshape(shape)
 
     def _matmul(self, left: Texts, right: Texts) -> Texts:
         rows, columns = np.atleast_2d(left), right if right.ndim == 2 else right[:, None]
@@ -182,9 +182,9 @@ class _Select:
             for row in rows
             for column in columns.T
         ]
-        found = np.empty(len(cells), object)
-        found[:] = cells
-        return found.reshape(shape)
+        array = np.empty(len(cells), object)
+        array[:] = cells
+        return array.reshape(shape)
 
     def _reduced(self, node: Node, value: Texts) -> Texts:
         axis = node.attrs.get("axis")
@@ -196,31 +196,31 @@ class _Select:
             cells = [_FORMS["sqrt"].format(s) for s in self._kept(_row(squares, _summed)).tolist()]
         else:
             cells = [_REDUCED[node.op](line) for line in lines.tolist()]
-        found = np.empty(len(cells), object)
-        found[:] = cells
-        return found.reshape(() if axis is None else shape)
+        array = np.empty(len(cells), object)
+        array[:] = cells
+        return array.reshape(() if axis is None else shape)
 
     # columns
 
     def _kept(self, value: Texts) -> Texts:
         """Return texts that may stand several times: longer ones become columns of a LATERAL list."""
         flat = value.ravel().tolist()
-        found = np.empty(len(flat), object)
+        array = np.empty(len(flat), object)
         fresh: list[str] = []
         named: dict[str, str] = {}
         before = len(self.laterals)
         for place, text in enumerate(flat):
             if _SHORT.fullmatch(text):
-                found[place] = text
+                array[place] = text
                 continue
             if text not in named:
                 named[text] = f"l{before + len(fresh) // _COLUMNS}.v{self.columns}"
                 fresh.append(f"{text} AS v{self.columns}")
                 self.columns += 1
-            found[place] = named[text]
+            array[place] = named[text]
         for first in range(0, len(fresh), _COLUMNS):
             self.laterals.append(fresh[first : first + _COLUMNS])
-        return found.reshape(value.shape)
+        return array.reshape(value.shape)
 
     def _count(self, terms: int) -> None:
         self.terms += terms
@@ -230,15 +230,15 @@ class _Select:
 
 
 def _texts(value: np.ndarray) -> Texts:
-    found = np.empty(value.size, object)
-    found[:] = [literal(v) for v in value.ravel().tolist()]
-    return found.reshape(value.shape)
+    array = np.empty(value.size, object)
+    array[:] = [literal(v) for v in value.ravel().tolist()]
+    return array.reshape(value.shape)
 
 
 def _row(lines: Texts, reduce: Callable[[list[str]], str]) -> Texts:
-    found = np.empty(len(lines), object)
-    found[:] = [reduce(line) for line in lines.tolist()]
-    return found
+    array = np.empty(len(lines), object)
+    array[:] = [reduce(line) for line in lines.tolist()]
+    return array
 
 
 def _summed(texts: list[str]) -> str:
@@ -247,11 +247,11 @@ def _summed(texts: list[str]) -> str:
     if count < 8:
         return _folded(texts, "+")
     if count <= 128:
-        whole = count - count % 8
-        part = [_folded(texts[k:whole:8], "+") for k in range(8)]
+        end = count - count % 8
+        part = [_folded(texts[k:end:8], "+") for k in range(8)]
         pairs = [f"({part[k]} + {part[k + 1]})" for k in range(0, 8, 2)]
         total = f"(({pairs[0]} + {pairs[1]}) + ({pairs[2]} + {pairs[3]}))"
-        return _folded([total, *texts[whole:]], "+")
+        return _folded([total, *texts[end:]], "+")
     half = count // 2 - count // 2 % 8
     return f"({_summed(texts[:half])} + {_summed(texts[half:])})"
 

@@ -135,11 +135,11 @@ def score_design(
         hint = "leave backend out: the host scores all groups"
         raise no_score(f"{scoring.kernel.name} by {scoring.groups.column}", f"{why}", hint)
     part = scoring.target if target is None else target_named(target)
-    said = {name: value for name, value in options.items() if value is not None}
-    chosen = {"bindings": scoring.columns, **scoring.options, **said}
+    settings = {name: value for name, value in options.items() if value is not None}
+    chosen = {"bindings": scoring.columns, **scoring.options, **settings}
     memory = chosen.pop("memory", None)
-    given = Given(table, source, format=scoring.format, memory=memory, options=chosen)
-    return feasible(engine_of(scoring.kernel), scoring.kernel, part, given)
+    args = Given(table, source, format=scoring.format, memory=memory, options=chosen)
+    return feasible(engine_of(scoring.kernel), scoring.kernel, part, args)
 
 
 def predict(
@@ -176,22 +176,22 @@ def on_host(
         what, hint = "the host does not compute scores of rows of models", "backend golden does"
         raise KernelError(replace(design.refused, message=what, hint=hint))
     workload: Any = design.workload(Given(table, source))
-    if (found := workload.unreadable()) is not None:
-        _fail(workload.failure(found))
-    block, line, given = workload.places()
+    if (error := workload.unreadable()) is not None:
+        _fail(workload.failure(error))
+    block, line, mask = workload.places()
     columns, inputs, nan = table.columns(), {}, np.zeros(len(block), bool)
     for name, parts in scoring.columns.items():
         held = [_numbers(columns[part], len(block)) for part in parts]
         inputs[name] = np.concatenate(held, axis=1)
         nan |= np.isnan(inputs[name]).any(axis=1)
     if policies.get("on_nan") == "skip":
-        given = given & ~nan
+        mask = mask & ~nan
     values = np.ma.masked_all(len(block), np.float64)
-    for part, of_rows in _parts(scoring, table, given, loose["on_null"], policies):
+    for part, of_rows in _parts(scoring, table, mask, loose["on_null"], policies):
         rows = {name: array[of_rows] for name, array in inputs.items()}
         values[of_rows] = evaluate(part.kernel.graph, rows)
-    given = ~np.ma.getmaskarray(values)
-    result = {scoring.name: values[given].data}
+    mask = ~np.ma.getmaskarray(values)
+    result = {scoring.name: values[mask].data}
     run = Run(HOST, result, None, None, {}, design=design, workload=workload)
     return Scores(scoring.name, values, block, line, run)
 
@@ -199,33 +199,33 @@ def on_host(
 def _parts(
     scoring: Scoring,
     table: Table,
-    given: np.ndarray,
+    mask: np.ndarray,
     on_null: str,
     policies: Mapping[str, Any],
 ) -> Iterator[tuple[Scoring, np.ndarray]]:
-    """Yield scorings and the rows that they are of; `given`: rows that are scored."""
+    """Yield scorings and the rows that they are of; `mask`: rows that are scored."""
     if (groups := scoring.groups) is None:
-        yield scoring, given
+        yield scoring, mask
         return
-    found = table.group_values(groups.column)
+    keys = table.group_values(groups.column)
     number = {value: k for k, value in enumerate(groups.values)}
-    which = np.array([number.get(value, -1) for value in found])
-    null = np.array([value is None for value in found])
+    which = np.array([number.get(value, -1) for value in keys])
+    null = np.array([value is None for value in keys])
     for wrong, policy, what in (
-        (given & null, on_null, "is NULL"),
-        (given & ~null & (which < 0), policies.get("on_unseen"), "was not fitted"),
+        (mask & null, on_null, "is NULL"),
+        (mask & ~null & (which < 0), policies.get("on_unseen"), "was not fitted"),
     ):
         if wrong.any() and policy != "skip":
             row = int(np.argmax(wrong))
-            of = "" if null[row] else f" {found[row]!r}"
+            of = "" if null[row] else f" {keys[row]!r}"
             message = f"the group{of} in row {row + 1:,}, column {groups.column}, {what}"
             option = "--on-null skip" if null[row] else "--on-unseen skip"
             raise _unfit(
                 message, f"{option} gives such rows NULL; there are {len(groups.values):,} groups"
             )
     for k in range(len(groups.values)):
-        if (own := given & (which == k)).any():
-            yield scoring.of_group(k), own
+        if (rows := mask & (which == k)).any():
+            yield scoring.of_group(k), rows
 
 
 def _numbers(column: Any, rows: int) -> np.ndarray:
@@ -244,9 +244,9 @@ def scores_of(name: str, run: Run) -> Scores:
         _fail(workload.failure(run.errors[0]))
     if run.result is None:
         raise ValueError("the cycle model computes no scores: take another backend")
-    block, line, given = workload.places()
+    block, line, mask = workload.places()
     values = np.ma.masked_all(len(block), np.float64)
-    values[given] = run.result[name]
+    values[mask] = run.result[name]
     return Scores(name, values, block, line, run)
 
 

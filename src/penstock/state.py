@@ -88,9 +88,9 @@ class State:
         shown.highlight_regex(r"(?m)^(hint|note):", "bold cyan")
         self.err.print(shown, soft_wrap=True)
 
-    def stop(self, found: Failure) -> int:
+    def stop(self, failure: Failure) -> int:
         """Print a failure and keep it for the report; return its exit code."""
         if self.outcome is not None:
-            self.outcome.errors += found.errors
-        self.say(found.text)
-        return found.exit_code
+            self.outcome.errors += failure.errors
+        self.say(failure.text)
+        return failure.exit_code

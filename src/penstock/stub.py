@@ -14,7 +14,7 @@ import penstock
 from penstock.discovery import engine_names
 from penstock.dsl.core.python import Annotation
 from penstock.dsl.core.tensor import Tensor
-from penstock.dsl.dialect import Dialect, Function, dialects, own
+from penstock.dsl.dialect import Dialect, Function, dialects, own_dialects
 
 _HEAD = '"""Names of `penstock`, for editors and type checkers: written by `penstock.stub`."""\n\n'
 #: the longest line
@@ -98,8 +98,8 @@ def _function(called: Function, imports: _Imports) -> str:
 
 def _decorator(dialect: Dialect, imports: _Imports) -> str:
     assert dialect.python is not None and dialect.options is not None
-    made = dialect.python.__name__
-    imports.add(dialect.python.__module__, made)
+    kernel_class = dialect.python.__name__
+    imports.add(dialect.python.__module__, kernel_class)
     imports.add("collections.abc", "Callable")
     imports.add("typing", "Any")
     imports.add("typing", "overload")
@@ -107,8 +107,8 @@ def _decorator(dialect: Dialect, imports: _Imports) -> str:
     options = _parameters(inspect.signature(dialect.options), names, imports)
     body = _docstring(inspect.getdoc(dialect.options) or "")
     taken = "Callable[..., Any]"
-    plain = _definition(dialect.keyword, [f"function: {taken}", "/"], made, " ...")
-    full = _definition(dialect.keyword, options, f"Callable[[{taken}], {made}]", body)
+    plain = _definition(dialect.keyword, [f"function: {taken}", "/"], kernel_class, " ...")
+    full = _definition(dialect.keyword, options, f"Callable[[{taken}], {kernel_class}]", body)
     return f"@overload\n{plain}\n@overload\n{full}"
 
 
@@ -127,7 +127,7 @@ def _names(dialect: Dialect, imports: _Imports) -> Iterator[tuple[str, str]]:
 def stub(outside: bool = False) -> str:
     """Return the text of `__init__.pyi`; `outside`: with the names of dialects and engines of other packages."""
     imports = _Imports()
-    languages = list(dialects().values()) if outside else list(own())
+    languages = list(dialects().values()) if outside else list(own_dialects())
     places: dict[str, tuple[str, str]] = dict(vars(penstock)["_API"])
     for name, place in engine_names().items():
         module, _, attribute = place.partition(":")
@@ -135,15 +135,15 @@ def stub(outside: bool = False) -> str:
             places[name] = module, attribute
     for name, (module, attribute) in places.items():
         imports.add(module, name if name == attribute else f"{attribute} as {name}")
-    found: dict[str, str] = {}
+    definitions: dict[str, str] = {}
     for dialect in languages:
         for name, definition in _names(dialect, imports):
-            found.setdefault(name, definition)
+            definitions.setdefault(name, definition)
     kernels = [dialect.kernel.__name__ for dialect in languages]
-    public = sorted({*found, *places, *kernels, "__version__"}, key=_order)
+    public = sorted({*definitions, *places, *kernels, "__version__"}, key=_order)
     listed = "".join(f"    {json.dumps(name)},\n" for name in public)
-    plain = sorted(text for text in found.values() if "\n" not in text)
-    long = [found[name] for name in sorted(found) if "\n" in found[name]]
+    plain = sorted(text for text in definitions.values() if "\n" not in text)
+    long = [definitions[name] for name in sorted(definitions) if "\n" in definitions[name]]
     parts = [
         f"{_HEAD}{imports}",
         f"__all__ = [\n{listed}]\n",

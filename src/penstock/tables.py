@@ -25,81 +25,81 @@ class RowError(ValueError):
     def __init__(
         self,
         row: int,
-        found: HardwareError,
+        error: HardwareError,
         column: str | None,
         element: int | None,
         doing: str = "scored",
     ) -> None:
-        super().__init__(row, found, column, element, doing)
-        self.row, self.found = row, found
+        super().__init__(row, error, column, element, doing)
+        self.row, self.error = row, error
         self.column, self.element = column, element
         self.doing = doing
 
     @classmethod
     def at(
-        cls, row: int, found: HardwareError, walk: WalkConfig, doing: str = "scored"
+        cls, row: int, error: HardwareError, walk: WalkConfig, doing: str = "scored"
     ) -> RowError:
         """Return the error that a walk ended with."""
-        return cls(row, found, *_column(found, walk), doing)
+        return cls(row, error, *_column(error, walk), doing)
 
     def called(self, names: Sequence[str]) -> RowError:
         """Return the error with the names that the elements of the array have for the caller."""
         if self.element is None or not len(names):
             return self
-        return RowError(self.row, self.found, str(names[self.element]), None, self.doing)
+        return RowError(self.row, self.error, str(names[self.element]), None, self.doing)
 
     def __str__(self) -> str:
         column = "" if self.column is None else f", column {self.column}"
         if self.element is not None:
             column += f"[{self.element + 1}]"
-        code = self.found.code
-        return f"row {self.row:,}{column} cannot be {self.doing}: {code.name}: {self.found.meaning}"
+        code = self.error.code
+        return f"row {self.row:,}{column} cannot be {self.doing}: {code.name}: {self.error.meaning}"
 
 
 def table_failure(
-    data: str | None, table: Table, found: HardwareError, walk: WalkConfig | None = None
+    data: str | None, table: Table, error: HardwareError, walk: WalkConfig | None = None
 ) -> Failure:
     """Say what stopped a run; what we packed ourselves has rows, not blocks, for its user. `data`: the source as it was given;
     `walk`: how the table was walked, where the error may be about a value."""
     column = None
     if walk is not None:
-        name, element = _column(_named(found, table, walk), walk)
+        name, element = _column(_named(error, table, walk), walk)
         column = name if name is None or element is None else f"{name}[{element + 1}]"
-    if data is not None and not are_stored(data) and found.line:
-        return hardware_failure(found, f"{data}, row {_row(table, found):,}", column=column)
-    if table.provenance is not None and table.provenance.way == "rows" and found.line:
-        place = f"{table.name}, row {_row(table, found):,} as the server sent it"
-        return hardware_failure(found, place, column=column)
-    return hardware_failure(found, table.name, server=True, column=column)
+    if data is not None and not are_stored(data) and error.line:
+        return hardware_failure(error, f"{data}, row {_row(table, error):,}", column=column)
+    if table.provenance is not None and table.provenance.way == "rows" and error.line:
+        place = f"{table.name}, row {_row(table, error):,} as the server sent it"
+        return hardware_failure(error, place, column=column)
+    return hardware_failure(error, table.name, server=True, column=column)
 
 
 def learning_error(
-    table: Table, found: HardwareError, walk: WalkConfig, doing: str = "learned from"
+    table: Table, error: HardwareError, walk: WalkConfig, doing: str = "learned from"
 ) -> RowError:
     """Return what ended a run on a table that was packed here, as its user counts the rows."""
-    return RowError.at(_row(table, found), _named(found, table, walk), walk, doing)
+    return RowError.at(_row(table, error), _named(error, table, walk), walk, doing)
 
 
-def _named(found: HardwareError, table: Table, walk: WalkConfig) -> HardwareError:
+def _named(error: HardwareError, table: Table, walk: WalkConfig) -> HardwareError:
     """Return an error with its column, which hardware does not report of a NULL, a length or a shape."""
-    if found.column or found.item or not found.line:
-        return found
-    again = walk_page(table.pages[found.block], walk, found.block)[2]
-    return found if again is None or again != found else replace(found, column=again.column)
+    if error.column or error.item or not error.line:
+        return error
+    again = walk_page(table.pages[error.block], walk, error.block)[2]
+    return error if again is None or again != error else replace(error, column=again.column)
 
 
-def _column(found: HardwareError, walk: WalkConfig) -> tuple[str | None, int | None]:
+def _column(error: HardwareError, walk: WalkConfig) -> tuple[str | None, int | None]:
     """Return the column that an error is about, and which of its array's elements; None for what is not known."""
-    place = walk.value_at(found.item) if found.item and not found.column else None
+    place = walk.value_at(error.item) if error.item and not error.column else None
     if place is None:
-        return found.column or None, None
+        return error.column or None, None
     column = walk.schema.columns[place[0]]
     return column.name, place[1] if column.is_array else None
 
 
-def _row(table: Table, found: HardwareError) -> int:
+def _row(table: Table, error: HardwareError) -> int:
     """Return which row, from 1 on, an error in pages that were packed here is about."""
-    return Table(table.schema, table.pages[: found.block]).rows + found.line
+    return Table(table.schema, table.pages[: error.block]).rows + error.line
 
 
 def _check(schema: Schema, walk: WalkConfig) -> None:

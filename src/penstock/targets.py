@@ -56,13 +56,13 @@ def target_named(name: str | Path | Target) -> Target:
 def _described(file: str | Path, known: Mapping[str, Target]) -> Target:
     """Return the one target of a file. Raises KernelError (E621)."""
     try:
-        found = read(file, known)
-        if len(found) != 1:
-            raise Misread("target", f"expected one table [target], not {len(found)}")
+        parts = read(file, known)
+        if len(parts) != 1:
+            raise Misread("target", f"expected one table [target], not {len(parts)}")
     except Misread as problem:
         hint = "docs/reference/targets.md lists the keys" + absent()
         raise error("E621", str(problem), Span.whole(str(file)), hint=hint) from None
-    return found[0]
+    return parts[0]
 
 
 def timing_of(memory: str | Memory | None, part: Target, bus_bytes: int = 0) -> Memory:
@@ -123,14 +123,14 @@ def link_of(target: Target, text: str | None = None) -> Link | None:
     link = target.link
     if link.kind not in KINDS and link.gbps is None:
         return None
-    given: dict[str, Fraction] = {}
+    figures: dict[str, Fraction] = {}
     if link.kind == "uart" and link.baud:
-        given["baud"] = Fraction(link.baud)
+        figures["baud"] = Fraction(link.baud)
     if link.gbps is not None:
-        given["gbps"] = Fraction(str(link.gbps))
+        figures["gbps"] = Fraction(str(link.gbps))
     if link.latency_us is not None:
-        given["latency"] = Fraction(str(link.latency_us)) / 10**6
-    return _into(KINDS.get(link.kind, stated)(**given), target)
+        figures["latency"] = Fraction(str(link.latency_us)) / 10**6
+    return _into(KINDS.get(link.kind, stated)(**figures), target)
 
 
 def linked(target: Target, text: str | None) -> Target:
@@ -157,8 +157,8 @@ def with_bus(target: Target, bus: int | None) -> Target:
     if bus not in BUSES or isinstance(bus, bool):
         what = f"a memory port is {', '.join(map(str, BUSES[:-1]))} or {BUSES[-1]} bytes wide, not {bus!r}"
         raise error("E622", what, Span.whole("--bus"), hint=f"as in --bus {target.bus_bytes}")
-    whole = target.bytes_per_cycle >= target.bus_bytes
-    rate = bus if whole else min(bus, target.bytes_per_cycle)
+    full_rate = target.bytes_per_cycle >= target.bus_bytes
+    rate = bus if full_rate else min(bus, target.bytes_per_cycle)
     return replace(target, bus_bytes=bus, bytes_per_cycle=rate, board=None)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import penstock as ps
 from penstock import stub
-from penstock.dsl.dialect import dialects, names, own
+from penstock.dsl.dialect import dialects, names, own_dialects
 
 ROOT = Path(__file__).parents[2]
 
@@ -211,7 +211,7 @@ def test_every_function_is_in_the_reference() -> None:
     reference = (ROOT / "docs" / "reference" / "dsl.md").read_text(encoding="utf-8") + (
         ROOT / "docs" / "explanation" / "qr.md"
     ).read_text(encoding="utf-8")
-    for dialect in own():
+    for dialect in own_dialects():
         for name in dialect.functions:
             assert f"`{name}(" in reference or f" {name}(" in reference, name
 

@@ -34,13 +34,13 @@ class Address:
 
 def parse(uri: str) -> Address:
     """Take `table=`, `query=`, `features=` and `onehot=` out of the URI's query. Raises SourceError."""
-    head, _, said = uri.partition("?")
+    head, _, query = uri.partition("?")
     try:
         urlsplit(head)
     except ValueError as error:  # such as a bracket that is never closed
         raise SourceError(f"this is no address of a server: {error}", _FORM, code="E701") from error
     tables, queries = (
-        [asked(value).strip() for key, value in pairs(said) if key == wanted and value.strip()]
+        [asked(value).strip() for key, value in pairs(query) if key == wanted and value.strip()]
         for wanted in ("table", "query")
     )
     if len(tables) + len(queries) != 1:
@@ -55,14 +55,14 @@ def parse(uri: str) -> Address:
     # what is not ours is written as the server's library has it, where a plus is a plus
     rest = "&".join(
         f"{quote(key)}={quote(unquote(value), safe='')}"
-        for key, value in pairs(said)
+        for key, value in pairs(query)
         if key not in _OURS
     )
     return Address(
         f"{head}{'?' if rest else ''}{rest}",
         tables[0] if tables else None,
         queries[0].rstrip("; \t\r\n") if queries else None,
-        Features.parse(said),
+        Features.parse(query),
     )
 
 

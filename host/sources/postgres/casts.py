@@ -94,9 +94,9 @@ def always(a: Attribute) -> Feature | None:
 
 def feature(a: Attribute) -> Feature:
     """Return what is done with a column that was asked for. Raises SourceError where its type is no feature."""
-    found = always(a)
-    if found is not None:
-        return found
+    feature = always(a)
+    if feature is not None:
+        return feature
     if a.type in _ASKED:
         return Feature(*_ASKED[a.type])
     if a.kind == "e":  # its label: a cast to text may be a function that somebody made

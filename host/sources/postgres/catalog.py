@@ -146,18 +146,18 @@ def find(connection: Any, name: str) -> str | None:
         oid = meant(quoted)
     if oid is None:
         return None
-    found = connection.execute(_FULL, (oid,)).fetchone()
-    if found is None:
+    row = connection.execute(_FULL, (oid,)).fetchone()
+    if row is None:
         raise Altered
-    return found[0]
+    return row[0]
 
 
 def relation(connection: Any, full: str) -> Relation:
     """Return the catalog's row of the relation with this qualified name. Raises Altered where the snapshot is older."""
-    found = connection.execute(_RELATION, (full,)).fetchone()
-    if found is None:
+    row = connection.execute(_RELATION, (full,)).fetchone()
+    if row is None:
         raise Altered
-    return Relation(*found)
+    return Relation(*row)
 
 
 def attributes(connection: Any, oid: int) -> list[Attribute]:
@@ -186,14 +186,14 @@ def _type(oid: int, name: str, length: int, align: int) -> str:
     return f"{name}:fixed({length},{align})" if length > 0 else f"{name}:varlena({align})"
 
 
-def schema_columns(found: Sequence[Attribute], utf8: bool) -> tuple[Column, ...]:
+def schema_columns(attributes: Sequence[Attribute], utf8: bool) -> tuple[Column, ...]:
     """Return the columns as the table's own pages hold them. `utf8`: so are its texts; others are only stepped over.
 
     A column that a kernel could use but whose default no array header can say (NULL elements, two dimensions) is one that is only
     stepped over.
     """
     columns = []
-    for a in found:
+    for a in attributes:
         if a.dropped:
             stored = f"fixed({a.length},{a.align})" if a.length > 0 else f"varlena({a.align})"
             columns.append(

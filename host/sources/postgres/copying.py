@@ -219,17 +219,17 @@ def _array(cell: bytes, kind: str) -> Any:
         matrix = _matrix(np.frombuffer(cell, np.uint8)[None], kind)
         assert matrix is not None
         return matrix[0]
-    at, found = 12 + 8 * dims, []
+    at, elements = 12 + 8 * dims, []
     for _ in range(int(np.prod(shape))):
         size = int(np.frombuffer(cell, ">i4", 1, at)[0])
-        found.append(
+        elements.append(
             None
             if size < 0
             else np.frombuffer(cell, DTYPES[element].newbyteorder(">"), 1, at + 4)[0].item()
         )
         at += 4 + max(size, 0)
-    cells = np.empty(len(found), object)
-    cells[:] = found
+    cells = np.empty(len(elements), object)
+    cells[:] = elements
     return varlena(
         array_body(cells.reshape(shape), element, lower=[int(v) for v in lower]), short=False
     )

@@ -20,7 +20,7 @@ def counting(connection: Any, query: Any, size: int) -> Iterator[Callable[[], in
     Where the second session is not to be had (small tables do without, connections may be short, someone may wait for a stronger lock on the
     table), the query runs on `connection` itself when the function is called.
     """
-    found: list[int] = []
+    counts: list[int] = []
     sessions: list[Any] = []
     thread = Thread()  # never started where there is no second session
     if size >= _LARGE:
@@ -35,7 +35,7 @@ def counting(connection: Any, query: Any, size: int) -> Iterator[Callable[[], in
                     connection.info.password,
                     snapshot,
                     query,
-                    found,
+                    counts,
                     sessions,
                 ),
                 daemon=True,
@@ -47,7 +47,7 @@ def counting(connection: Any, query: Any, size: int) -> Iterator[Callable[[], in
     def result() -> int:
         if thread.ident is not None:
             thread.join()
-        return found[0] if found else int(connection.execute(query).fetchone()[0])
+        return counts[0] if counts else int(connection.execute(query).fetchone()[0])
 
     try:
         yield result
@@ -59,7 +59,7 @@ def counting(connection: Any, query: Any, size: int) -> Iterator[Callable[[], in
 
 
 def _count(
-    dsn: str, password: str, snapshot: str, query: Any, found: list[int], sessions: list[Any]
+    dsn: str, password: str, snapshot: str, query: Any, counts: list[int], sessions: list[Any]
 ) -> None:
     import psycopg
     from psycopg import sql
@@ -76,6 +76,6 @@ def _count(
             # whoever waits for a stronger lock waits for the first session: it would wait for us
             session.execute("SET LOCAL lock_timeout = '100ms'")
             row = session.execute(query).fetchone()
-            found += row or ()
+            counts += row or ()
     except psycopg.Error:
         pass  # the first session counts

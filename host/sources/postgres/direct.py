@@ -305,13 +305,13 @@ def _plain(
     insist: bool,
 ) -> tuple[Bytes, Schema, int]:
     """Move the rows that have such arrays to pages of ours at the end; note the arrays' lengths in the schema."""
-    found = survey(schema, pages)
-    moved = int(np.count_nonzero(found.packed))
-    if moved and not insist and 2 * moved > len(found.packed):
+    arrays = survey(schema, pages)
+    moved = int(np.count_nonzero(arrays.packed))
+    if moved and not insist and 2 * moved > len(arrays.packed):
         raise NotDirect("most rows have arrays that are compressed or out of line")
-    lengths = found.lengths
+    lengths = arrays.lengths
     if moved:
-        block, line = found.block[found.packed], found.line[found.packed]
+        block, line = arrays.block[arrays.packed], arrays.line[arrays.packed]
         extra, theirs = _rebuilt(connection, relation, schema, block, line)
         words, counts = line_words(pages)
         words[block, line - 1] = 0
@@ -355,9 +355,9 @@ def _rebuilt(
         for first in range(0, len(tids), _TIDS)
     )
     values, nulls = columns_of(connection, queries, {c.name: c.type for c in wanted})
-    found = {c.name: array_lengths(values[c.name]) for c in wanted if c.is_array and c.is_numeric}
+    lengths = {c.name: array_lengths(values[c.name]) for c in wanted if c.is_array and c.is_numeric}
     try:
-        return write_heap(schema, values, nulls=nulls), found
+        return write_heap(schema, values, nulls=nulls), lengths
     except ValueError as error:
         raise NotDirect(
             f"a row with its arrays in it does not fit the server's pages: {error}"

@@ -248,10 +248,10 @@ class Locks:
         """
 
         def checked() -> Found:
-            found = read()
+            answer = read()
             self.check()
             self._check_beside()
-            return found
+            return answer
 
         return self._tried(checked)
 
@@ -324,7 +324,7 @@ class Locks:
             self._repeated()
             return
         done = self.connection.execute(_WROTE, (self._snapshot,)).fetchone()
-        if what := [said for said, true in zip(_DONE, done, strict=True) if true]:
+        if what := [deed for deed, true in zip(_DONE, done, strict=True) if true]:
             self.connection.execute("ROLLBACK")
             raise server_error(
                 f"a function that was called {what[0]}",

@@ -37,26 +37,27 @@ def read_rows(
     Raises SourceError for no rows, rows that fit no page, too many categories.
     """
     values, nulls = _fetch(connection, name, origin, columns)
-    made, casts, like = [], [], features.like
+    fields, casts, like = [], [], features.like
     for a, todo in columns:
         becomes, how = todo.becomes, todo.how
         labels: tuple[str, ...] | None = None
         if becomes == CATEGORIES:
-            found = _number(connection, a, values[a.name], features)
-            becomes, how = found.type, found.how
-            labels, values[a.name] = found.labels, found.values
+            categories = _number(connection, a, values[a.name], features)
+            becomes, how = categories.type, categories.how
+            labels, values[a.name] = categories.labels, categories.values
         if how:
             casts.append(Cast(a.name, a.written, becomes, how, labels or ()))
         length = None
         if becomes.endswith("[]"):
             length = one_length(array_lengths(values[a.name])) if labels is None else len(labels)
-        made.append(Column(a.name, becomes, not_null=a.not_null, length=length, labels=labels))
+        fields.append(Column(a.name, becomes, not_null=a.not_null, length=length, labels=labels))
     behind = (Column(a.name, a.type or "text", dropped=True) for a in left_out)
-    schema = Schema(name, (*made, *behind), page_size if like is not None else max(page_size, 8192))
-    natts = len(made)
+    size = page_size if like is not None else max(page_size, 8192)
+    schema = Schema(name, (*fields, *behind), size)
+    natts = len(fields)
     used = lambda c: c.is_numeric or c.name in features.indices
-    if like is not None and _fits([c for c in like.columns if used(c)], made):
-        known = {c.name: c for c in made}
+    if like is not None and _fits([c for c in like.columns if used(c)], fields):
+        known = {c.name: c for c in fields}
         values = {c.name: values[c.name] for c in like.columns if used(c)}
         nulls = {n: nulls[n] for n in values}
         columns_there = tuple(
@@ -76,9 +77,9 @@ def read_rows(
         ) from error
 
 
-def _fits(used: Sequence[Column], made: Sequence[Column]) -> bool:
+def _fits(used: Sequence[Column], fields: Sequence[Column]) -> bool:
     wanted = {(c.name, c.type) for c in used}
-    return bool(wanted) and wanted <= {(c.name, c.type) for c in made}
+    return bool(wanted) and wanted <= {(c.name, c.type) for c in fields}
 
 
 def _fetch(
@@ -91,10 +92,11 @@ def _fetch(
     )
     query = sql.SQL("SELECT {} FROM {} AS q").format(listed, origin)
     with theirs(connection):
-        found = columns_of(connection, [query], {a.name: todo.becomes for a, todo in columns})
-    if not found[0]:
+        becomes = {a.name: todo.becomes for a, todo in columns}
+        values, nulls = columns_of(connection, [query], becomes)
+    if not values:
         raise server_error(f"{name} is empty", "training needs at least one row")
-    return found
+    return values, nulls
 
 
 def _number(

@@ -182,24 +182,24 @@ class _Reading:
         if full != self.full:  # what the name means is known only under its lock and our snapshot
             self.full, held.names = full, [full]
             raise Altered
-        found = relation(self.connection, full)
-        if not held.calls and (found.kind in "vf" or found.row_security):
+        row = relation(self.connection, full)
+        if not held.calls and (row.kind in "vf" or row.row_security):
             held.calls = True
             raise Altered
-        if found.kind not in "rmvpf":
+        if row.kind not in "rmvpf":
             raise server_error(
-                f"{name} is {found.what}; it has no rows to learn from", "name a table or a view"
+                f"{name} is {row.what}; it has no rows to learn from", "name a table or a view"
             )
-        origin = sql.Identifier(found.namespace, found.name)
+        origin = sql.Identifier(row.namespace, row.name)
         # takes the locks that are missing; the server's own words say what is not allowed
         with theirs(self.connection):
             self.connection.execute(sql.SQL("EXPLAIN SELECT FROM {}").format(origin))
         held.look()
-        columns = [as_stored(a, self.features) for a in attributes(self.connection, found.oid)]
-        obstacle = self._obstacle(found, columns)
+        columns = [as_stored(a, self.features) for a in attributes(self.connection, row.oid)]
+        obstacle = self._obstacle(row, columns)
         if obstacle is None:
             try:
-                return self._pages(found, columns)
+                return self._pages(row, columns)
             except NotDirect as error:
                 obstacle = str(error)
         if self.pages:
@@ -207,21 +207,21 @@ class _Reading:
                 f"{name} cannot be read page by page: {obstacle}",
                 "without --pages the rows come by SELECT",
             )
-        return self._rows(found.name, origin, columns, obstacle, found.snapshot, found.page_size)
+        return self._rows(row.name, origin, columns, obstacle, row.snapshot, row.page_size)
 
     # -- the direct way ----------------------------------------------------------------------------------------------------
 
-    def _obstacle(self, found: Relation, columns: Sequence[Attribute]) -> str | None:
+    def _obstacle(self, relation: Relation, columns: Sequence[Attribute]) -> str | None:
         """Return why the table's pages alone do not say what SELECT says; None where they may."""
-        if found.kind not in "rm":
-            return f"{found.what} has no pages of its own"
-        if found.method != "heap":
-            return f"the access method {found.method} is not heap"
-        if found.has_children:
+        if relation.kind not in "rm":
+            return f"{relation.what} has no pages of its own"
+        if relation.method != "heap":
+            return f"the access method {relation.method} is not heap"
+        if relation.has_children:
             return "its children's rows belong to it"
-        if found.row_security:
+        if relation.row_security:
             return "row-level security applies"
-        if found.persistence == "t":
+        if relation.persistence == "t":
             return "it is a temporary table"
         if virtual := [a.name for a in columns if a.virtual and not a.dropped]:
             return f"its generated column {virtual[0]!r} is virtual: pages hold NULL in its place"
@@ -237,29 +237,29 @@ class _Reading:
             a for a, todo in chosen if a.name in used and (todo.how or todo.becomes == CATEGORIES)
         ]:
             return f"the server casts its column {cast[0].name!r}, {cast[0].written}"
-        if self.like is not None and not _stored_alike(self._schema(found, columns), self.like):
+        if self.like is not None and not _stored_alike(self._schema(relation, columns), self.like):
             return "the design has these columns in another layout"
         return None
 
-    def _schema(self, found: Relation, columns: Sequence[Attribute]) -> Schema:
+    def _schema(self, relation: Relation, columns: Sequence[Attribute]) -> Schema:
         utf8 = self.connection.info.parameter_status("server_encoding") == "UTF8"
-        return Schema(found.name, schema_columns(columns, utf8), found.page_size)
+        return Schema(relation.name, schema_columns(columns, utf8), relation.page_size)
 
-    def _pages(self, found: Relation, columns: Sequence[Attribute]) -> Table:
-        schema = self._schema(found, columns)
-        read = read_pages(self.connection, found, schema, bool(self.pages))
+    def _pages(self, relation: Relation, columns: Sequence[Attribute]) -> Table:
+        schema = self._schema(relation, columns)
+        read = read_pages(self.connection, relation, schema, bool(self.pages))
         reason = (
             "pages were insisted on"
             if self.pages
             else "its pages can be read, and its columns need no cast"
         )
         facts = Provenance(
-            read.way, reason, found.snapshot, len(read.pages), read.untouched, read.rebuilt
+            read.way, reason, relation.snapshot, len(read.pages), read.untouched, read.rebuilt
         )
-        table = Table(read.schema, read.pages, found.name, facts)
+        table = Table(read.schema, read.pages, relation.name, facts)
         if not len(read.pages) or not table.rows:
             raise server_error(
-                f"the table {found.name} is empty", "training needs at least one row"
+                f"the table {relation.name} is empty", "training needs at least one row"
             )
         return table
 
@@ -298,16 +298,16 @@ class _Reading:
 
     def _features(self, columns: Sequence[Attribute]) -> list[tuple[Attribute, Feature]]:
         """Return the columns that become numbers here. Raises SourceError for one that was asked for and cannot, or is not there."""
-        there = [a for a in columns if not a.dropped and a.readable]
+        attributes = [a for a in columns if not a.dropped and a.readable]
         hidden = [a.name for a in columns if not a.dropped and not a.readable]
-        if kept := [name for name in hidden if name in self.features.said]:
+        if kept := [name for name in hidden if name in self.features.columns]:
             raise table_error(
                 f"column {kept[0]!r} of {self.address.name} is {UNREADABLE}",
                 "GRANT SELECT on it, or use other columns",
             )
-        self.features.check(self.address.name, (a.name for a in there))
-        found = [(a, asked(a, self.features)) for a in there]
-        return [(a, todo) for a, todo in found if todo is not None]
+        self.features.check(self.address.name, (a.name for a in attributes))
+        pairs = [(a, asked(a, self.features)) for a in attributes]
+        return [(a, todo) for a, todo in pairs if todo is not None]
 
     def _rows(
         self,

@@ -90,9 +90,9 @@ def _fill(connection: Any, name: str, rows: list[tuple[Any, ...]], if_exists: st
     """Write rows into the table of this name; make it where it is not there."""
     from psycopg import sql
 
-    there = find(connection, name)
-    table = _place(connection, name) if there is None else sql.SQL(there)
-    if there is not None:
+    full_name = find(connection, name)
+    table = _place(connection, name) if full_name is None else sql.SQL(full_name)
+    if full_name is not None:
         if if_exists == "fail":
             raise server_error(
                 f"the server has a table {name} already",
@@ -124,13 +124,13 @@ def _place(connection: Any, name: str) -> Any:
 
 
 def _rows(models: Mapping[str, Any], names: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    found = []
+    rows = []
     for model, values in models.items():
         array = np.asarray(values, np.float64)
         called = np.asarray(names.get(model, np.full(array.shape, None)), object)
         for place, value in np.ndenumerate(array):
-            found.append((model, [int(i) + 1 for i in place], called[place], float(value)))
-    return found
+            rows.append((model, [int(i) + 1 for i in place], called[place], float(value)))
+    return rows
 
 
 def _server(url: str, view: str | None) -> tuple[str, str]:
@@ -158,8 +158,8 @@ def _make_view(
     """Make a view on a table, which is found as sources find it."""
     from psycopg import Error, sql
 
-    found = find(connection, scored)
-    if found is None:
+    full_name = find(connection, scored)
+    if full_name is None:
         raise server_error(f"the server has no table {scored}", "the view scores its rows")
     hint = 'give another name as view=, or none; if_exists="replace" makes a view anew'
     if if_exists != "replace" and find(connection, view) is not None:
@@ -168,8 +168,8 @@ def _make_view(
         place = _place(connection, view)
         if if_exists == "replace":
             connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(place))
-        made = sql.SQL("CREATE VIEW {} AS ").format(place)
-        connection.execute(made + sql.SQL(select(found)))
+        statement = sql.SQL("CREATE VIEW {} AS ").format(place)
+        connection.execute(statement + sql.SQL(select(full_name)))
     except Error as error:
         what = f"the server refused to make the view {view}: {_said(error)}"
         raise server_error(what, hint) from error

@@ -297,7 +297,7 @@ def _diagnosed(job: Job, board: Target, design: Design, options: _Options) -> It
     except Unfit as problem:
         message = f"kernel {design.name!r} does not fit on {board.name}: placed, it needs {problem}"
         part = _as_found(board, design, problem)
-        hint = job.engine.largest(job.kernel, part, job.given, smaller=1)
+        hint = job.engine.largest(job.kernel, part, job.args, smaller=1)
         raise error("E823", message, on_board, hint=hint) from None
     except Slow as problem:
         reached, asked = f"{problem.fmax_mhz:.1f}", f"{problem.clock_mhz:g}"
@@ -444,8 +444,8 @@ def _program(state: State, folder: str, board: str, trust: bool) -> None:
         hint = f"install it (Debian and Ubuntu: apt install openfpgaloader), or type: {typed}"
         raise error("E828", "openFPGALoader is not installed", where, hint=hint)
     try:
-        with staging() as own:  # what was compared, wherever the folder goes meanwhile
-            loaded = own / bitstream.name
+        with staging() as stage:  # what was compared, wherever the folder goes meanwhile
+            loaded = stage / bitstream.name
             loaded.write_bytes(files[bitstream.name])
             done = subprocess.run(
                 [loader, *arguments, str(loaded)],

@@ -31,10 +31,10 @@ def _check(state: State, **values: Any) -> int:
     job = Job.begin(state, "check").opened()
     request = state.asked
     design = job.compile() if job.engine.plans(job.kernel, request) else None
-    parts = job.engine.check(job.kernel, job.given, design)
+    parts = job.engine.check(job.kernel, job.args, design)
     job.warn()
     state.show([*parts, *_passes(job.kernel.walked)])
-    wrong = job.engine.unreadable(job.kernel, job.given, design)
+    wrong = job.engine.unreadable(job.kernel, job.args, design)
     if wrong is not None:
         return state.stop(wrong)
     if not request.quiet:

@@ -29,7 +29,7 @@ def _compile(state: State, **values: Any) -> None:
     check_folder(folder, earlier(folder))
     job = job.opened()
     asked = state.asked.target or job.engine.default_target
-    design = job.compile(linked(target_named(asked), job.given.link))
+    design = job.compile(linked(target_named(asked), job.args.link))
     job.warn()
     design.check_ring()
     check_folder(folder, design.file_names())

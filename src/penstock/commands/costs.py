@@ -61,7 +61,7 @@ def check_costs(job: Job, workload: Workload, rest: dict[str, Any]) -> None:
     from penstock.host.sources import Table
 
     disk = rest["disk"]
-    for text, place in ((job.given.link, "--link"), (disk, "--disk")):
+    for text, place in ((job.args.link, "--link"), (disk, "--disk")):
         if text is not None:
             link_named(text, place)
     if disk is not None and not workload.moved()[0]:
@@ -91,8 +91,8 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
     watts = rest["cpu_watts"]
     measured = [replace(m, watts=watts) for m in _measured(job, rest["beside"])]
     worth = {} if rest["worth"] is None else {"worth": rest["worth"]}
-    machine = machine_of(design.target, design.resources, job.given.link)
-    found = account(
+    machine = machine_of(design.target, design.resources, job.args.link)
+    cost = account(
         outcome.cycles,
         machine,
         moved,
@@ -103,9 +103,9 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
         waits=model.counters.get(WAITS, 0),
         **worth,
     )
-    outcome.account = found
-    whole = outcome.rtl is not None and outcome.rtl.backend == "board"
-    facts = _facts(found, machine, "" if whole else design.uncounted)
+    outcome.account = cost
+    on_board = outcome.rtl is not None and outcome.rtl.backend == "board"
+    facts = _facts(cost, machine, "" if on_board else design.uncounted)
     unknown = []
     if moved.over_link and machine.link is None:
         what = f"{moved.over_link:,} bytes, not counted: the target has no link (--link)"
@@ -124,56 +124,56 @@ def _measured(job: Job, beside: str | None) -> list[Measured]:
         return []
     run = job.state.record.golden or job.state.record.model
     assert run is not None
-    peers, left_out = job.engine.peers(job.kernel, job.given, job.state.record, run.epochs)
+    peers, left_out = job.engine.peers(job.kernel, job.args, job.state.record, run.epochs)
     for reason in left_out:
         job.state.say(f"note: {reason}")
     if not peers:
         what = f"--beside {beside}: the engine {job.engine.name} has no peers of this run"
         raise Conflict(what, "leave it out, or give --data SRC")
-    found = []
+    measurements = []
     for peer in peers:
         with job.state.steps.step(f"beside: {peer.name}"):
-            found += measure(peer)
-    return found
+            measurements += measure(peer)
+    return measurements
 
 
-def _facts(found: Account, machine: Machine, uncounted: str) -> Facts:
+def _facts(account: Account, machine: Machine, uncounted: str) -> Facts:
     from penstock.host.peers import joules
     from penstock.report.rows import Facts, Row
     from penstock.report.words import amount, grams_text, seconds_text
 
     rows = []
-    for name, value in found.seconds.streams.items():
+    for name, value in account.seconds.streams.items():
         clock = f"{machine.clock_mhz:g} MHz ({machine.clock_evidence})"
         if uncounted:
             what = f" without {uncounted}, at {clock}"
         else:
-            waits = f", as pages come (it waits {seconds_text(float(found.seconds.waits))})"
-            what = (f"{waits}, estimated, at " if found.streamed else ", exact at ") + clock
+            waits = f", as pages come (it waits {seconds_text(float(account.seconds.waits))})"
+            what = (f"{waits}, estimated, at " if account.streamed else ", exact at ") + clock
         rows.append(
             Row(name, seconds_text(float(value)) + (what if name == "engine" else ", estimated"))
         )
     rows.append(
-        Row("total", f"{seconds_text(float(found.seconds.total))}; {found.seconds.binds} binds")
+        Row("total", f"{seconds_text(float(account.seconds.total))}; {account.seconds.binds} binds")
     )
-    spent = found.energy.joules
+    spent = account.energy.joules
     if spent is None:
-        rows.append(Row("energy", f"not known: {'; '.join(found.energy.sources)}"))
+        rows.append(Row("energy", f"not known: {'; '.join(account.energy.sources)}"))
     else:
-        most = found.energy.ceiling
+        most = account.energy.ceiling
         at_most = "" if most is None else f", at most {amount(most)} J"
         rows.append(Row("energy", f"{amount(spent)} J, estimated{at_most}"))
-    if found.carbon is not None:
+    if account.carbon is not None:
         rows.append(
             Row(
                 "carbon",
-                f"{grams_text(found.carbon.kg * 1000)} CO2, estimated; {found.carbon.made.source}",
+                f"{grams_text(account.carbon.kg * 1000)} CO2, estimated; {account.carbon.made.source}",
             )
         )
-    for each in found.beside:
+    for each in account.beside:
         took = joules(each)
         power = took.source if took.value is None else f"{amount(took.value)} J ({took.source})"
         rows.append(Row("beside", f"{each.beside()}; energy {power}"))
-    if found.verdict is not None:
-        rows.append(Row("verdict", found.verdict.text))
+    if account.verdict is not None:
+        rows.append(Row("verdict", account.verdict.text))
     return Facts(tuple(rows), title="from disk to result")

@@ -41,22 +41,22 @@ def _explore(state: State, **values: Any) -> int:
     with state.steps.step(f"{len(sweep.points):,} points", len(sweep.points)) as advance:
         rows = computed(sweep, rest["jobs"], rest["dask"], advance, state.say)
     table = results.table_of(sweep, rows, pareto)
-    found = table.to_pylist()
+    records = table.to_pylist()
     held, points = [], {point.key: point for point in sweep.points}
     plans: dict[Any, Any] = {}
-    for row in results.best(found, pareto):
+    for row in results.best(records, pareto):
         plans.setdefault((row["target"], row["format"], row["plan"]), row)
     for row in list(plans.values())[: rest["confirm"] or 0]:
         with state.steps.step(f"simulating {row['key'][:8]} on {row['target']}"):
             held.append(confirmed(sweep.task, points[row["key"]], rest["confirm_rows"] or 1000))
-    shown = results.parts(sweep, found, pareto, held)
+    shown = results.parts(sweep, records, pareto, held)
     state.show(shown)
     if out is not None:
-        said: dict[str, Any] = {"kernel": state.asked.kernel, "engine": sweep.task.engine}
-        said |= {"pareto": list(pareto), "confirmed": held}
+        header: dict[str, Any] = {"kernel": state.asked.kernel, "engine": sweep.task.engine}
+        header |= {"pareto": list(pareto), "confirmed": held}
         code = code_of(*sweep.task.modules)
-        write_folder(out, results.files(table, said, lambda: _page(state.record, shown), code))
-    results.check_any(found)
+        write_folder(out, results.files(table, header, lambda: _page(state.record, shown), code))
+    results.check_any(records)
     return 3 if any(each["differs"] for each in held) else 0
 
 
@@ -70,7 +70,7 @@ def _sweep(state: State, pairs: tuple[tuple[str, str], ...]) -> Sweep:
     """Return what is asked for. Raises KernelError, Conflict, SourceError."""
     from penstock.commands.job import Job
     from penstock.dsl.core.diagnostics import Span, error
-    from penstock.sweeps.grid import bad, listed, made
+    from penstock.sweeps.grid import bad, listed, sweep_of
     from penstock.sweeps.points import Task
 
     asked = state.asked
@@ -86,8 +86,9 @@ def _sweep(state: State, pairs: tuple[tuple[str, str], ...]) -> Sweep:
         raise bad("an option is swept twice", "give all of its values at once")
     for form in formats:
         job.engine.allow(job.kernel, "model", replace(asked, format=form))
-    task = Task(job.kernel, job.engine.name, job.opened().given)
-    return made(task, [part or job.engine.default_target for part in targets], formats, dict(pairs))
+    task = Task(job.kernel, job.engine.name, job.opened().args)
+    parts = [part or job.engine.default_target for part in targets]
+    return sweep_of(task, parts, formats, dict(pairs))
 
 
 @grouped("Sweep")

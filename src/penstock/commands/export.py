@@ -36,7 +36,7 @@ def _export(state: State, **values: Any) -> None:
     design = job.compile()
     job.warn()
     with state.steps.step("recording a run"):
-        bench = recorded(design, job.given)
+        bench = recorded(design, job.args)
     with state.steps.step("writing the core"):
         files = exported(design, ip, targets, bench, Path(job.kernel.file).name, extras)
     write_folder(folder, files)

@@ -24,13 +24,13 @@ __all__ = ["Job"]
 
 @dataclass(frozen=True)
 class Job:
-    """One command on a kernel. `given` has no data until they are opened."""
+    """One command on a kernel. `args`: what was given, without its data until `opened`."""
 
     state: State
     command: str
     kernel: AnyKernel
     engine: Engine
-    given: Given
+    args: Given
 
     @classmethod
     def begin(cls, state: State, command: str) -> Job:
@@ -43,19 +43,19 @@ class Job:
         _check_seed(engine, kernel, request)
         engine.allow(kernel, command, request)
         state.record.source = kernel.source or ""
-        own = dict(request.own)
-        if "dims" in own:
-            own["dims"] = kernel.sized(own["dims"])
-        given = Given(
+        options = dict(request.own)
+        if "dims" in options:
+            options["dims"] = kernel.sized(options["dims"])
+        args = Given(
             source=request.source,
             rows=request.rows,
             seed=request.seed,
             format=request.format,
             memory=request.memory,
             link=request.link,
-            options=own,
+            options=options,
         )
-        return cls(state, command, kernel, engine, given)
+        return cls(state, command, kernel, engine, args)
 
     def check_profile(self, asked: bool) -> None:
         """Raise Conflict where --profile is asked for and the engine has none."""
@@ -67,12 +67,12 @@ class Job:
 
     def opened(self) -> Job:
         """Return the job with its data at hand, where there are any."""
-        if self.given.source is None:
+        if self.args.source is None:
             return self
         with self.state.steps.step("reading the table"):
-            given = self.engine.reads(self.kernel, self.given)
-            data = self.engine.open(self.given.source, given)
-        return replace(self, given=replace(self.given, data=data))
+            args = self.engine.reads(self.kernel, self.args)
+            data = self.engine.open(self.args.source, args)
+        return replace(self, args=replace(self.args, data=data))
 
     def compile(self, part: str | Target | None = None) -> Design:
         """Return the design and put it on record; `part`: in place of the one that is asked for."""
@@ -82,7 +82,7 @@ class Job:
         bus = self.state.asked.bus
         target = with_bus(target_named(part), bus)
         with self.state.steps.step("planning"):
-            design = feasible(self.engine, self.kernel, target, self.given)
+            design = feasible(self.engine, self.kernel, target, self.args)
         check_bus(design, bus)
         self.state.record.design = design
         return design

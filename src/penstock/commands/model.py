@@ -46,7 +46,7 @@ def _model(state: State, **values: Any) -> int:
     job = job.opened()
     design = job.compile()
     job.warn()
-    outcome.workload = workload = design.held(job.given)
+    outcome.workload = workload = design.held(job.args)
     check_costs(job, workload, rest)
     if workload.results_with_model:
         outcome.golden = golden(workload)

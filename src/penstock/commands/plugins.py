@@ -32,7 +32,7 @@ def _all() -> list[Offer]:
 @click.pass_obj
 def _plugins(state: State, as_json: bool, stub: str | None) -> None:
     """List what other packages add: engines, dialects, targets, boards, transports, exports, papers; and why one is left out."""
-    found = _all()
+    offers = _all()
     if stub is not None:
         from penstock.output import write_folder
         from penstock.stub import files
@@ -42,7 +42,7 @@ def _plugins(state: State, as_json: bool, stub: str | None) -> None:
         state.say(f"written: {write_folder(folder, files())}")
         return
     if as_json:
-        click.echo(json.dumps([vars(offer) for offer in found], indent=1))
+        click.echo(json.dumps([vars(offer) for offer in offers], indent=1))
         return
     from penstock.report.terminal import show
 
@@ -56,7 +56,7 @@ def _plugins(state: State, as_json: bool, stub: str | None) -> None:
             offer.place,
             f"no: {offer.why}" if offer.why else "yes",
         )
-        for offer in found
+        for offer in offers
     )
     if rows:
         show(state.out, (Grid(columns, rows),))

@@ -40,8 +40,8 @@ def _reproduce(
 
     papers = _papers(state)
     if paper is None:
-        for name, made in papers.items():
-            state.out.print(f"{name:12}needs: {made}" if isinstance(made, str) else name)
+        for name, entry in papers.items():
+            state.out.print(f"{name:12}needs: {entry}" if isinstance(entry, str) else name)
         return
     _check(papers, paper, beside)
     check_page(report, json)
@@ -84,8 +84,8 @@ def _check(papers: dict[str, Any], paper: str, beside: str | None) -> None:
         what = f"{paper} is reproduced by a distribution of its own, which is not installed"
         raise error("E905", what, Span.whole("PAPER"), hint=papers[paper] + absent())
     if beside and "cpu" not in signature(papers[paper]).parameters:
-        made = {name: made for name, made in papers.items() if callable(made)}
-        has = [name for name, each in made.items() if "cpu" in signature(each).parameters]
+        makers = {name: maker for name, maker in papers.items() if callable(maker)}
+        has = [name for name, each in makers.items() if "cpu" in signature(each).parameters]
         hint = f"leave --beside out; {', '.join(has) or 'no paper'} has it"
         raise error("E905", f"{paper} has no programs beside it", Span.whole("--beside"), hint=hint)
 

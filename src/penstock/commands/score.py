@@ -59,9 +59,9 @@ def _score(state: State, **values: Any) -> int:
             scoring, table, asked.source, asked.target, memory=asked.memory, **policies
         )
     hardware = backend != "golden"
-    given = Given(table, asked.source)
+    args = Given(table, asked.source)
     with used(asked.kernel), steps.step("golden run"):
-        outcome.workload = workload = design.held(given) if hardware else design.workload(given)
+        outcome.workload = workload = design.held(args) if hardware else design.workload(args)
         outcome.golden = golden(workload)
     if hardware and not outcome.golden.errors:
         with steps.step("cycle model"):

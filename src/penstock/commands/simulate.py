@@ -65,7 +65,7 @@ class How:
             known = ", ".join(sorted(backends))
             message = f"the engine {job.engine.name} has no backend {self.backend}"
             raise Conflict(message, f"it has {known}")
-        if job.given.source is None and not job.engine.data_optional:
+        if job.args.source is None and not job.engine.data_optional:
             raise error(
                 "E904",
                 f"simulate needs {job.engine.needs(job.kernel)}",
@@ -100,8 +100,8 @@ def _simulate(state: State, **values: Any) -> int:
     job.warn()
     if how.backend != "golden":
         design.check_hardware()
-    made = design.workload if how.backend == "golden" else design.held
-    outcome.workload = workload = made(job.given)
+    workload_of = design.workload if how.backend == "golden" else design.held
+    outcome.workload = workload = workload_of(job.args)
     check_costs(job, workload, rest)
     with steps.step("golden run"):
         outcome.golden = golden(workload)
@@ -129,12 +129,12 @@ def _compiled(job: Job, how: How) -> Design:
             from penstock.commands.boards import compile_for
             from penstock.devices import running
 
-            made = compile_for(job, board)
+            board_design = compile_for(job, board)
             if how.device is None:
-                return made
+                return board_design
             shown = running(how.device, baud=board.link.baud or None, trust=how.trust)
-            if shown == made.registers.design:
-                return made
+            if shown == board_design.registers.design:
+                return board_design
             plain = job.compile()
             return plain if shown == plain.registers.design else compile_for(job, board)
     design = job.compile()

@@ -126,8 +126,8 @@ def _pins(registers: RegisterMap, vault: Mapping[str, int]) -> dict[str, str]:
     """Return what the pins of a vault have, by their names, as Verilog."""
     if not registers.vault:
         return {}
-    given = {f"vault_{v.name}": f"{v.bits}'h{vault[v.name]:x}" for v in registers.vault}
-    return {**given, "vault_valid": "1'd1"}
+    pins = {f"vault_{v.name}": f"{v.bits}'h{vault[v.name]:x}" for v in registers.vault}
+    return {**pins, "vault_valid": "1'd1"}
 
 
 def _words(registers: RegisterMap, code: int, name: str, value: int) -> Iterable[_Step]:
@@ -150,11 +150,11 @@ def _run(registers: RegisterMap, run: Started) -> Iterable[_Step]:
     cycles, error = run.ended.cycles, run.ended.error
     yield _Step((_WAIT, 2 * cycles + 10_000, 0), f"wait for the interrupt, {cycles:,} cycles")
     status = Status.IDLE | (Status.DONE if error is None else Status.ERROR)
-    found = (0, 0, 0, 0)
+    fields = (0, 0, 0, 0)
     if error is not None:
-        found = (int(error.code), error.block, error.line, error.item)
+        fields = (int(error.code), error.block, error.line, error.item)
     yield from _words(registers, _CHECK, "status", status)
-    for name, value in zip(("code", "block", "line", "item"), found, strict=True):
+    for name, value in zip(("code", "block", "line", "item"), fields, strict=True):
         yield from _words(registers, _CHECK, f"error_{name}", value)
     yield from _words(registers, _CYCLES, "cycles", cycles)
     yield from _words(registers, _SET, "interrupt", Interrupt.PENDING)

@@ -49,8 +49,8 @@ class Port:
     @property
     def channel(self) -> str:
         """The channel of its bus, "" for none."""
-        found = _MEMBER.fullmatch(self.name.rpartition("_")[2]) if self.bus else None
-        return found[1] if found else ""
+        match = _MEMBER.fullmatch(self.name.rpartition("_")[2]) if self.bus else None
+        return match[1] if match else ""
 
     @property
     def member(self) -> str:

@@ -118,12 +118,12 @@ def export(
     if unknown := next((name for name in options if name not in known), None):
         raise no_option(f"an export of {design.name}", unknown, known)
     seed = options.pop("seed", None)
-    given = design.opened(Given(data, data, seed=seed, options=options))
-    files = exported(design, ip, targets, recorded(design, given), extras=extras)
+    args = design.opened(Given(data, data, seed=seed, options=options))
+    files = exported(design, ip, targets, recorded(design, args), extras=extras)
     return write_folder(folder, files)
 
 
-def recorded(design: Design, given: Given) -> Bench:
+def recorded(design: Design, args: Given) -> Bench:
     """Return the vectors of a run, which is carried out in simulation and must agree with both models.
 
     Memory has the design's timing where that is a fixed latency, else one of 20 cycles, a word a cycle. Raises Mismatch,
@@ -138,8 +138,8 @@ def recorded(design: Design, given: Given) -> Bench:
             f"the core of {design.name} has a ring, whose pages a bench does not bring during a run",
             "leave --ring out; `penstock compile KERNEL --ring N --out DIR` writes the Verilog of one",
         )
-    given = _with_data(design, given)
-    workload = design.held(given)
+    args = _with_data(design, args)
+    workload = design.held(args)
     _check_size(workload)
     memory, timings = _timings(design)
     needed, vault = workload.memory_bytes(), workload.vault
@@ -155,12 +155,12 @@ def recorded(design: Design, given: Given) -> Bench:
     return bench
 
 
-def _with_data(design: Design, given: Given) -> Given:
-    if given.data is not None:
-        return given
+def _with_data(design: Design, args: Given) -> Given:
+    if args.data is not None:
+        return args
     if hooks.optional(design.engine_name):
-        return given if given.rows else replace(given, rows=_ROWS)
-    return design.opened(replace(given, data=DEFAULT_DATA, source=DEFAULT_DATA))
+        return args if args.rows else replace(args, rows=_ROWS)
+    return design.opened(replace(args, data=DEFAULT_DATA, source=DEFAULT_DATA))
 
 
 def _check_size(workload: Workload) -> None:
@@ -176,9 +176,9 @@ def _timings(design: Design) -> tuple[Memory, dict[str, FixedLatency]]:
     memory: Memory = design.memory
     if not isinstance(memory, FixedLatency):
         memory = FixedLatency(20, max(port.data_bytes for port in design.bus_ports))
-    found = design.memories(memory)
+    memories = design.memories(memory)
     names = [f"m{k}" for k in range(len(design.bus_ports))]
-    timings = {name: found.get(name, FixedLatency()) for name in names}
+    timings = {name: memories.get(name, FixedLatency()) for name in names}
     assert all(isinstance(timing, FixedLatency) for timing in timings.values())
     return memory, timings  # type: ignore[return-value]
 
@@ -236,12 +236,12 @@ def exported(
 def _widths(ports: Sequence[Port]) -> dict[str, tuple[int, int]]:
     """Return the bits of addresses and identifiers of each memory port."""
     by_name = {port.name: port.width for port in ports}
-    found = {}
+    widths = {}
     for name, width in by_name.items():
         bus, _, member = name.partition("_axi_")
         if member in ("araddr", "awaddr"):
-            found[bus] = (width, by_name[f"{bus}_axi_{member[:2]}id"])
-    return found
+            widths[bus] = (width, by_name[f"{bus}_axi_{member[:2]}id"])
+    return widths
 
 
 def _manifest(design: Design, ip: str, targets: Sequence[str], bench: Bench) -> dict[str, Any]:

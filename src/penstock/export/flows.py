@@ -76,18 +76,18 @@ _OWN = {
 @cache
 def flows() -> dict[str, Flow]:
     """Return the flows by name, Penstock's and those of other distributions."""
-    found = {name: flow for name, flow in _OWN.items() if flow.template.is_file()}
+    flows = {name: flow for name, flow in _OWN.items() if flow.template.is_file()}
 
     def accept(point: Any, offer: Any) -> None:
         if not isinstance(offer, Flow):
             raise plugins.Unusable("it is no penstock.export.Flow")
-        if point.name in found or point.name == PLAIN:
+        if point.name in flows or point.name == PLAIN:
             raise plugins.Unusable(f"there is another export {point.name}")
-        offer.check(found.values())
-        found[point.name] = offer
+        offer.check(flows.values())
+        flows[point.name] = offer
 
     plugins.load("penstock.exports", "export", accept)
-    return found
+    return flows
 
 
 def selected(names: tuple[str, ...]) -> dict[str, Flow]:

@@ -56,11 +56,11 @@ def check_ip(name: str, flag: str = "--ip") -> str:
     elif name.endswith(_ENDS):
         reason = f"ends as what is made of the core {name.rpartition('_')[0]}"
     if reason:
-        found = (
+        proposal = (
             re.sub(r"[^a-z0-9]+", "_", name.lower()).lstrip("_0123456789")[:26].strip("_") or "core"
         )
-        kept = _taken(found) or found.endswith(_ENDS)
-        hint = f"as in --ip {found + '_ip' if kept else found}"
+        kept = _taken(proposal) or proposal.endswith(_ENDS)
+        hint = f"as in --ip {proposal + '_ip' if kept else proposal}"
         raise error("E832", f"{name!r} {reason}", Span.whole(flag), hint=hint)
     return name
 

@@ -87,11 +87,11 @@ def described(registers: RegisterMap) -> dict[str, Any]:
         }
         for register in registers.registers
     ]
-    own = {register.name: register for register in registers.engine}
-    counts = {r.name for r in registers.registers if r.name.startswith("count_")} - own.keys()
+    by_name = {register.name: register for register in registers.engine}
+    counts = {r.name for r in registers.registers if r.name.startswith("count_")} - by_name.keys()
     return {
         "registers": every,
-        "engine": [one | {"rule": own[one["name"]]} for one in every if one["name"] in own],
+        "engine": [one | {"rule": by_name[one["name"]]} for one in every if one["name"] in by_name],
         "counters": [register for register in every if register["name"] in counts],
         "errors": list(_errors(registers)),
     }

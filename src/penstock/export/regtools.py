@@ -61,8 +61,8 @@ def _run(folder: Path, ip: str, output: str, kind: str) -> None:
     command = [str(_peakrdl()), *kind.split(), f"{ip}.rdl", "-o", output.format(ip=ip)]
     done = run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        what = f"peakrdl {kind} failed: {said[-1] if said else f'exit code {done.returncode}'}"
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        what = f"peakrdl {kind} failed: {lines[-1] if lines else f'exit code {done.returncode}'}"
         raise error(
             "E834", what, Span.whole("penstock export"), hint='pip install -U "penstock[ip]"'
         )

@@ -48,11 +48,11 @@ def waves_of(ip: str, core: Core) -> list[Group]:
     buses = dict.fromkeys(p.name.partition("_axi_")[0] for p in core.ports if "_axi_" in p.name)
     groups += [Group(f"memory port {bus}", tuple(of(f"{bus}_axi_"))) for bus in buses]
     inside = f"{bench}.core.core"
-    found = {
+    signals = {
         name: Signal(f"{inside}.{name}", int(high or 0) + 1)
         for _, high, name in _DECLARED.findall(core.modules[core.name])
     }
-    run = tuple(found[name] for name in _STATE if name in found)
+    run = tuple(signals[name] for name in _STATE if name in signals)
     return [*groups, Group("run", run), *_lines(core, inside)]
 
 

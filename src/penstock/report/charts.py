@@ -173,8 +173,8 @@ def draw(chart: Chart) -> tuple[str, str]:
     """Return a chart as an SVG element, and what was left out of it. Raises ValueError for a kind
     that there is not."""
     with drawing():
-        made, note = _kind(chart)(**chart.data)
-        return svg(made, chart.title), note
+        shapes, note = _kind(chart)(**chart.data)
+        return svg(shapes, chart.title), note
 
 
 def picture(chart: Chart) -> bytes:

@@ -202,9 +202,9 @@ def roofline_chart(
 
 def shared_charts(outcome: Outcome, parts: Iterable[Part]) -> Iterable[Chart]:
     """Return the charts that every engine has, but for kinds that are among `parts`."""
-    there = {part.kind for part in parts if isinstance(part, Chart)}
+    kinds = {part.kind for part in parts if isinstance(part, Chart)}
     charts = (*shares_chart(outcome, bound_terms(outcome)), *_resources(outcome), *_path(outcome))
-    yield from (chart for chart in charts if chart.kind not in there)
+    yield from (chart for chart in charts if chart.kind not in kinds)
 
 
 def _capacity(part: Capacity) -> dict[str, int]:

@@ -178,10 +178,10 @@ def _text(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=FunctionLoader(_text), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    made.tests["verdict"] = lambda value: isinstance(value, Verdict)
-    made.tests["share"] = lambda value: isinstance(value, Share)
-    made.globals["looks"] = _looks
-    return made
+    environment.tests["verdict"] = lambda value: isinstance(value, Verdict)
+    environment.tests["share"] = lambda value: isinstance(value, Share)
+    environment.globals["looks"] = _looks
+    return environment

@@ -52,10 +52,10 @@ def records(table: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(table["head"], row, strict=False)) for row in table["rows"]]
 
 
-def facts(table: Mapping[str, str], **given: object) -> Facts:
-    """Return a table of texts as facts, with its `title`; `given`: what stands in braces in them."""
-    said = [(name, text.format(**given)) for name, text in table.items() if name != "title"]
-    return Facts.of(*said, title=table["title"])
+def facts(table: Mapping[str, str], **figures: object) -> Facts:
+    """Return a table of texts as facts, with its `title`; `figures`: what stands in braces in them."""
+    rows = [(name, text.format(**figures)) for name, text in table.items() if name != "title"]
+    return Facts.of(*rows, title=table["title"])
 
 
 def number(value: float | None) -> str:

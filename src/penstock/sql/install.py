@@ -64,11 +64,11 @@ def _transaction(dsn: str) -> Iterator[Any]:
             settle(connection)
             yield connection
     except psycopg.Error as problem:
-        told = problem.diag
-        what = told.message_primary or str(problem).strip().partition("\n")[0]
-        detail = f" ({told.message_detail.partition(chr(10))[0]})" if told.message_detail else ""
+        diag = problem.diag
+        what = diag.message_primary or str(problem).strip().partition("\n")[0]
+        detail = f" ({diag.message_detail.partition(chr(10))[0]})" if diag.message_detail else ""
         hint = (
-            told.message_hint
+            diag.message_hint
             or "nothing was changed; the functions need a superuser, and PL/Python 3 (Debian: postgresql-plpython3-15)"
         )
         raise server_error(f"the server refused: {what}{detail}", hint) from problem
@@ -107,13 +107,13 @@ def install(dsn: str, *, upgrade: bool = False, force: bool = False) -> str:
     """
     _check(force)
     with _transaction(dsn) as connection:
-        (there,) = connection.execute(_THERE).fetchone()
-        if there is False:  # functions in it would be changed by whoever owns them
+        (by_superuser,) = connection.execute(_THERE).fetchone()
+        if by_superuser is False:  # functions in it would be changed by whoever owns them
             what = "the schema penstock belongs to a role that is no superuser"
             raise server_error(what, "DROP SCHEMA penstock, then penstock sql install")
-        if there and not upgrade:
+        if by_superuser and not upgrade:
             raise server_error("the server has a schema penstock already", "penstock sql upgrade")
-        if upgrade and not there:
+        if upgrade and not by_superuser:
             raise server_error("the server has no schema penstock", "penstock sql install")
         connection.execute("CREATE EXTENSION IF NOT EXISTS plpython3u")
         connection.execute("CREATE SCHEMA IF NOT EXISTS penstock")

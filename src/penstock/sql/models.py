@@ -73,8 +73,8 @@ def _run(
         raise Said(str(problem), "docs/howto/sql.md has the options") from problem
     run = design.run(dict(columns), "golden")
     if run.errors:
-        found = None if run.workload is None else run.workload.row_error(run.errors[0])
-        raise Said(str(found or run.errors[0]), run.errors[0].hint)
+        row_error = None if run.workload is None else run.workload.row_error(run.errors[0])
+        raise Said(str(row_error or run.errors[0]), run.errors[0].hint)
     return run
 
 
@@ -108,23 +108,23 @@ def linregr(x: _Array, y: _Array, skipped: int, options: Mapping[str, Any]) -> _
     scale = np.ones(len(names))
     if constant is not None:
         scale[constant] = x[0, constant]
-    found = {}
+    figures = {}
     for name, values in (
         ("coef", fit.coef),
         ("std_err", fit.std_err),
         ("t_stats", fit.t),
         ("p_values", fit.p),
     ):
-        found[name] = np.full(len(names), np.nan)
-        found[name][order] = values
-    found["coef"] /= scale
-    found["std_err"] /= abs(scale)
+        figures[name] = np.full(len(names), np.nan)
+        figures[name][order] = values
+    figures["coef"] /= scale
+    figures["std_err"] /= abs(scale)
     freedom = len(y) - len(names)
     covariance = np.full(2 * (len(names),), np.nan)
     if freedom > 0:
         covariance = _spread(x, used, constant) * (fit.rss / freedom)
         covariance /= np.outer(scale, scale)
-    row = {**found, "r2": fit.r2, "condition_no": fit.condition**2, "num_rows_processed": len(y),
+    row = {**figures, "r2": fit.r2, "condition_no": fit.condition**2, "num_rows_processed": len(y),
            "num_missing_rows_skipped": skipped, "variance_covariance": covariance}  # fmt: skip
     return [row], {}
 
@@ -132,16 +132,16 @@ def linregr(x: _Array, y: _Array, skipped: int, options: Mapping[str, Any]) -> _
 def _triangle(x: _Array) -> _Array:
     """Return R with RᵀR = XᵀX / rows. Raises Said for columns that depend on each other."""
     size = np.linalg.norm(x, axis=0)
-    found = np.linalg.qr(x / np.where(size, size, 1), mode="r")
-    left = np.abs(np.diag(found)) if len(found) == x.shape[1] else np.zeros(1)
+    upper = np.linalg.qr(x / np.where(size, size, 1), mode="r")
+    left = np.abs(np.diag(upper)) if len(upper) == x.shape[1] else np.zeros(1)
     if (left <= len(x) * np.finfo(float).eps).any():
         at = int(np.argmin(left)) + 1
         raise Said(
             f"the rows do not determine all coefficients: x[{at}] depends on the variables before it",
             "leave it out, or give more rows",
         )
-    whole: _Array = found * size / np.sqrt(len(x))
-    return whole
+    triangle: _Array = upper * size / np.sqrt(len(x))
+    return triangle
 
 
 def _inverse(x: _Array) -> tuple[_Array, float]:
@@ -160,24 +160,24 @@ def _spread(x: _Array, used: list[int], constant: int | None) -> _Array:
         inverse, _ = _inverse((wide - first - beyond).astype(np.float64))
     except Said:
         return np.full(2 * (x.shape[1],), np.nan)
-    found, of = np.zeros(2 * (x.shape[1],)), inverse @ inverse.T
-    found[np.ix_(used, used)] = of
+    matrix, of = np.zeros(2 * (x.shape[1],)), inverse @ inverse.T
+    matrix[np.ix_(used, used)] = of
     if constant is not None:
         along = -(means @ of).astype(np.float64)
-        found[constant, used] = found[used, constant] = along
-        found[constant, constant] = 1 / len(x) - float(along @ means)
-    return found
+        matrix[constant, used] = matrix[used, constant] = along
+        matrix[constant, constant] = 1 / len(x) - float(along @ means)
+    return matrix
 
 
 def _finite(values: _Array, of: str = "") -> _Array:
     """Return variables, or with its name a label, as float64. Raises Said for one that is not finite."""
-    found = np.asarray(values, np.float64)
-    if not np.isfinite(found).all():
-        row, *column = np.argwhere(~np.isfinite(found))[0] + 1
+    array = np.asarray(values, np.float64)
+    if not np.isfinite(array).all():
+        row, *column = np.argwhere(~np.isfinite(array))[0] + 1
         what = of or f"x[{column[0]}]"
         hint = "train on a view without such rows: WHERE abs(x) < 'infinity'"
         raise Said(f"row {row:,}, {what} is not finite", hint)
-    return found
+    return array
 
 
 def in_sql(hint: str, method: str) -> str:
@@ -194,17 +194,17 @@ def in_sql(hint: str, method: str) -> str:
 
 
 def _steps(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how `_run` descends. Raises Said for a number that is none."""
+    """Return how `_run` descends. Raises Said for an option that is no number it takes."""
     for name, value in options.items():
         try:
             number = float(value)
         except OverflowError:
             number = np.inf
-        whole = name == "max_iter"
-        if not (whole <= number < np.inf) or (whole and not number.is_integer()):
+        is_count = name == "max_iter"
+        if not (is_count <= number < np.inf) or (is_count and not number.is_integer()):
             raise Said(
                 f"{name} is {value}",
-                f"give a {'whole number, 1' if whole else 'number, 0'} or more",
+                f"give a {'whole number, 1' if is_count else 'number, 0'} or more",
             )
     epochs = min(int(options["max_iter"]), 2**31 - 1)
     return {"epochs": epochs, "metas": {"tolerance": options["tolerance"]}}
@@ -237,8 +237,8 @@ def logregr(x: _Array, y: _Array, skipped: int, options: Mapping[str, Any]) -> _
     row = {"coef": coef, "log_likelihood": -loss, "std_err": std_err, "z_stats": z, "p_values": 2 * norm.sf(np.abs(z)), "odds_ratios": odds,
            "condition_no": condition, "num_rows_processed": len(y), "num_missing_rows_skipped": skipped, "num_iterations": run.epochs,
            "variance_covariance": inverse @ inverse.T}  # fmt: skip
-    said = f"optimizer=igd, max_iter={options['max_iter']}, tolerance={options['tolerance']}"
-    return [row], {"optimizer_params": said}
+    optimizer = f"optimizer=igd, max_iter={options['max_iter']}, tolerance={options['tolerance']}"
+    return [row], {"optimizer_params": optimizer}
 
 
 def svm(x: _Array, y: _Array, skipped: int, options: Mapping[str, Any]) -> _Found:
@@ -264,17 +264,17 @@ def svm(x: _Array, y: _Array, skipped: int, options: Mapping[str, Any]) -> _Foun
     gradient = penalty * coef - ((margin < 1) * label) @ x / len(x)
     row = {"coef": coef, "num_rows_processed": len(y), "num_rows_skipped": skipped, "num_iterations": run.epochs, "loss": loss,
            "norm_of_gradient": np.linalg.norm(gradient), "__dep_var_mapping": classes}  # fmt: skip
-    said = {
+    params = {
         "kernel_func": "linear",
         "kernel_parameters": "",
         "optim_params": f"max_iter={options['max_iter']}, tolerance={options['tolerance']}",
     }
-    return [row], {**said, "reg_params": f"lambda={penalty:g}, norm=L2"}
+    return [row], {**params, "reg_params": f"lambda={penalty:g}, norm=L2"}
 
 
-def train(x: _Array, y: _Array, skipped: int, given: Mapping[str, Any]) -> _Found:
+def train(x: _Array, y: _Array, skipped: int, request: Mapping[str, Any]) -> _Found:
     """A kernel of the caller's own, with one input."""
-    options, text = given["options"], given["kernel"]
+    options, text = request["options"], request["kernel"]
     if not text:
         raise Said("the kernel is NULL or empty", "it is a text, such as docs/howto/sql.md has")
     if not isinstance(options, dict):
@@ -297,7 +297,7 @@ def train(x: _Array, y: _Array, skipped: int, given: Mapping[str, Any]) -> _Foun
     )
     if len(inputs) != 1 or len(outputs) > 1:
         raise _several(kernel, inputs, outputs, text)
-    if outputs and not given.get("labelled", True):  # functions of before do not say it
+    if outputs and not request.get("labelled", True):  # functions of before do not say it
         hint = f"give an expression for {outputs[0].name}, or a kernel without an output"
         raise Said("the dependent variable is NULL, and the kernel has an output", hint)
     columns, names = _columns(x, y)
@@ -316,14 +316,14 @@ def train(x: _Array, y: _Array, skipped: int, given: Mapping[str, Any]) -> _Foun
                 {"model": model, "place": [k + 1 for k in place], "name": name, "value": value}
             )
     used = len(y) if run.rows_used is None else run.rows_used
-    said = {
+    summary = {
         "kernel": text,
         "options": options,
         "num_iterations": run.epochs,
         "converged": run.converged,
         "num_rows_processed": used,
     }
-    return rows, said
+    return rows, summary
 
 
 def _several(kernel: Any, inputs: list[Any], outputs: list[Any], text: str) -> KernelError:

@@ -91,8 +91,8 @@ class Worker:
         self.process.stdin.close()
         self.process.stdout.close()
 
-    def send(self, said, *parts):
-        data = memoryview(b"".join((json.dumps(said).encode(), b"\n", *parts)))
+    def send(self, header, *parts):
+        data = memoryview(b"".join((json.dumps(header).encode(), b"\n", *parts)))
         while data:
             self.plpy.execute("SELECT pg_catalog.pg_sleep(0)")  # sees to a cancel
             if select.select([], [self.process.stdin], [], SECONDS)[1]:
@@ -115,10 +115,10 @@ class Worker:
                         "nothing was written; is there enough memory?",
                     )
                 self.held += part
-        found = json.loads(self.held)
-        if "error" in found:
-            raise Refused(**found["error"])
-        return found
+        answer = json.loads(self.held)
+        if "error" in answer:
+            raise Refused(**answer["error"])
+        return answer
 
 
 def _asked(plpy, expression, *values):
@@ -131,10 +131,10 @@ def names_of(plpy, source, out):
     """Return the table that is read, the out table and its summary, as SQL has them."""
     hint = "give the name of a table or a view, quoted as in SQL: a query becomes one by CREATE TEMPORARY VIEW"
     try:
-        found = _asked(plpy, "pg_catalog.to_regclass($1)::text", source)
+        full_name = _asked(plpy, "pg_catalog.to_regclass($1)::text", source)
     except plpy.SPIError as problem:
         raise refusal(problem, f"the source: {source}", hint) from None
-    if found is None:
+    if full_name is None:
         hint = "qualify it with its schema, and quote it as in SQL"
         raise Refused(f"there is no table {source}", None, hint)
     hint = 'give a name, quoted as in SQL: "a name", schema.name'
@@ -144,10 +144,10 @@ def names_of(plpy, source, out):
             ".".join(map(plpy.quote_ident, [*parts[:-1], parts[-1] + end]))
             for end in ("", "_summary")
         ]
-        there = [_asked(plpy, "pg_catalog.to_regclass($1) IS NOT NULL", name) for name in names]
+        flags = [_asked(plpy, "pg_catalog.to_regclass($1) IS NOT NULL", name) for name in names]
     except plpy.SPIError as problem:
         raise refusal(problem, f"the out table: {out}", hint) from None
-    for table in (name for name, is_there in zip(names, there, strict=True) if is_there):
+    for table in (name for name, is_there in zip(names, flags, strict=True) if is_there):
         hint = f"DROP TABLE {table}, or give another name"
         raise Refused(f"there is a table {table} already", None, hint)
     most = int(_asked(plpy, "pg_catalog.current_setting('max_identifier_length')")) - len(
@@ -159,7 +159,7 @@ def names_of(plpy, source, out):
             out,
             f"it has at most {most} bytes: its summary's is longer",
         )
-    return found, *names
+    return full_name, *names
 
 
 def _written(name, kind):
@@ -170,12 +170,12 @@ def _written(name, kind):
 
 
 def _check_groups(plpy, kinds):
-    """Refuse types whose texts are read by checks of somebody's: those that are made of other types."""
+    """Refuse types that are made of other types: checks of somebody's read their texts."""
     asked = "SELECT pg_catalog.format_type(oid, NULL) AS name FROM pg_catalog.pg_type WHERE oid = ANY ($1) AND (typtype NOT IN ('b', 'e') OR typcategory = 'A')"
-    own = [kind for kind in kinds if kind >= FIRST_OWN]
-    for found in plpy.execute(plpy.prepare(asked, ["oid[]"]), [own]):
+    custom_kinds = [kind for kind in kinds if kind >= FIRST_OWN]
+    for row in plpy.execute(plpy.prepare(asked, ["oid[]"]), [custom_kinds]):
         hint = "group by a column of another type"
-        raise Refused(f"rows cannot be grouped by {found['name']}", None, hint)
+        raise Refused(f"rows cannot be grouped by {row['name']}", None, hint)
 
 
 def rows_query(plpy, source, dependent, independent, groups, text):
@@ -192,9 +192,9 @@ def rows_query(plpy, source, dependent, independent, groups, text):
     array = plpy.execute(
         f"SELECT typcategory = 'A' AS it FROM pg_catalog.pg_type WHERE oid = {x}::pg_catalog.oid"
     )[0]["it"]
-    given = _written("x", x)
+    cast = _written("x", x)
     features = (
-        (f"{given}::{NUMBERS[element]}[]" if array else f"ARRAY[{given}::{NUMBERS[element]}]")
+        (f"{cast}::{NUMBERS[element]}[]" if array else f"ARRAY[{cast}::{NUMBERS[element]}]")
         if x != 16
         else "ARRAY[x::int::float8]"
     )
@@ -230,15 +230,15 @@ def blamed(plpy, problem, source, dependent, independent, groups, text):
     hint = f"write SQL expressions over the columns of {source}: an array of numbers, such as ARRAY[1, age], and a {'class' if text else 'number'}"
     try:
         plpy.execute(f"SELECT FROM {source} LIMIT 0")
-    except plpy.SPIError as found:
-        return refusal(found, f"the source: {source}", "name a table or a view that you may read")
+    except plpy.SPIError as cause:
+        return refusal(cause, f"the source: {source}", "name a table or a view that you may read")
     for what, parts in alone.items():
         try:
             query = rows_query(plpy, source, *parts, text)["query"]
             plpy.execute(f"SELECT pg_catalog.count(q) FROM ({query}) q")
-        except plpy.SPIError as found:
+        except plpy.SPIError as cause:
             wanted = f"group by columns of {source}" if parts[2] else hint
-            return refusal(found, what, wanted)
+            return refusal(cause, what, wanted)
     return refusal(problem, "; ".join(list(alone)[: 2 if not groups else 3]), hint)
 
 
@@ -257,14 +257,14 @@ def send_rows(plpy, worker, query, text):
             )
         size = next(iter(sizes), None)
         label = [r["y"] for r in rows] if text else None
-        said = {
+        header = {
             "rows": len(rows),
             "size": size,
             "skipped": skipped,
             "groups": [r["g"] for r in rows],
             "labels": label,
         }
-        worker.send(said, *(r["x"] for r in rows), *(() if text else (r["y"] for r in rows)))
+        worker.send(header, *(r["x"] for r in rows), *(() if text else (r["y"] for r in rows)))
     worker.send({"rows": None})
 
 
@@ -272,10 +272,10 @@ def make_tables(plpy, method, source, table, summary, groups):
     """Make both out tables, without rows."""
     listed = "".join(f"coalesce({g}, NULL) AS {g}, " for g in groups)
     columns = (c.strip().rsplit(" ", 1) for c in RESULTS[method].split(","))
-    made = ", ".join(f"NULL::{t} AS {n}" for n, t in columns)
+    nulls = ", ".join(f"NULL::{t} AS {n}" for n, t in columns)
     names = "method text, source_table text, out_table text, dependent_varname text, independent_varname text, "
     try:
-        plpy.execute(f"CREATE TABLE {table} AS SELECT {listed}{made} FROM {source} WITH NO DATA")
+        plpy.execute(f"CREATE TABLE {table} AS SELECT {listed}{nulls} FROM {source} WITH NO DATA")
         plpy.execute(f"CREATE TABLE {summary} ({names}{TOTALS[method]})")
     except plpy.SPIError as problem:
         if state_of(problem) == "42701":
@@ -335,12 +335,12 @@ def train(plpy, command, method, source, out, dependent, independent, grouping, 
             send_rows(plpy, worker, asked["query"], text)
         except plpy.SPIError as problem:
             raise blamed(plpy, problem, *parts) from None
-        found = worker.answer()
+        answer = worker.answer()
     keys = plpy.execute(f"SELECT * FROM {table}").colnames()
-    rows = [dict(zip(keys, r.pop("g"), strict=False), **r) for r in found["rows"]]
-    said = {"method": method, "source_table": source, "out_table": table, "dependent_varname": dependent, "independent_varname": independent,
-            "grouping_cols": grouping, "grouping_col": grouping, "dependent_vartype": vartype, **found["summary"]}  # fmt: skip
-    for name, records in ((table, rows), (summary, [said])):
+    rows = [dict(zip(keys, r.pop("g"), strict=False), **r) for r in answer["rows"]]
+    record = {"method": method, "source_table": source, "out_table": table, "dependent_varname": dependent, "independent_varname": independent,
+            "grouping_cols": grouping, "grouping_col": grouping, "dependent_vartype": vartype, **answer["summary"]}  # fmt: skip
+    for name, records in ((table, rows), (summary, [record])):
         plan = plpy.prepare(
             f"INSERT INTO {name} SELECT * FROM pg_catalog.jsonb_populate_recordset(NULL::{name}, $1)",
             ["jsonb"],

@@ -65,35 +65,35 @@ def _line() -> dict[str, Any]:
     text = sys.stdin.buffer.readline()
     if not text.endswith(b"\n"):
         os._exit(1)
-    found: dict[str, Any] = json.loads(text)
-    return found
+    header: dict[str, Any] = json.loads(text)
+    return header
 
 
 def _numbers(data: bytes, rows: int, kind: int) -> _Array:
     """Return arrays as `array_send` writes them: 12 bytes of head, 8 of the dimension, each element behind its length."""
     size, cell = len(data) // rows, np.dtype([("size", ">i4"), ("value", _NUMBERS[kind])])
-    whole = np.dtype([("head", "V20"), ("cells", cell, ((size - 20) // cell.itemsize,))])
-    found = np.frombuffer(data, whole)["cells"]["value"]
-    return found.astype(found.dtype.newbyteorder("="))
+    layout = np.dtype([("head", "V20"), ("cells", cell, ((size - 20) // cell.itemsize,))])
+    cells = np.frombuffer(data, layout)["cells"]["value"]
+    return cells.astype(cells.dtype.newbyteorder("="))
 
 
 def _read(head: Mapping[str, Any]) -> dict[tuple[str, ...], Rows]:
     """Return the rows by group."""
     groups: dict[tuple[str, ...], Rows] = {}
     kind, label = head["element"], 24 + np.dtype(_NUMBERS[head["kind"]]).itemsize
-    while (rows := (said := _line())["rows"]) is not None:
-        for key in said["skipped"]:
+    while (rows := (header := _line())["rows"]) is not None:
+        for key in header["skipped"]:
             groups.setdefault(tuple(key), Rows()).skipped += 1
         if not rows:
             continue
-        if said["size"] < 20:
+        if header["size"] < 20:
             raise Said("the arrays of features are empty", "give at least one feature")
-        x = _numbers(sys.stdin.buffer.read(rows * said["size"]), rows, kind)
-        y = said["labels"]
+        x = _numbers(sys.stdin.buffer.read(rows * header["size"]), rows, kind)
+        y = header["labels"]
         if y is None:
             y = _numbers(sys.stdin.buffer.read(rows * label), rows, head["kind"])[:, 0]
         places: dict[tuple[str, ...], list[int]] = {}
-        for place, key in enumerate(said["groups"]):
+        for place, key in enumerate(header["groups"]):
             places.setdefault(tuple(key), []).append(place)
         for name, at in places.items():
             group = groups.setdefault(name, Rows())
@@ -118,12 +118,12 @@ def _answer(head: Mapping[str, Any], groups: Mapping[tuple[str, ...], Rows]) -> 
             )
         y = np.concatenate(group.y)
         try:
-            found, summary = method(group.features(), y, group.skipped, head["options"])
+            records, summary = method(group.features(), y, group.skipped, head["options"])
         except Said as problem:
             if key:
                 problem.said["message"] = f"group {_called(key)}: {problem.said['message']}"
             raise
-        rows += [{**row, "g": key} for row in found]
+        rows += [{**row, "g": key} for row in records]
     used = sum(sum(len(x) for x in g.x) for g in groups.values())
     skipped = sum(g.skipped for g in groups.values())
     counts = {"num_rows_processed": used, "num_missing_rows_skipped": skipped, "num_all_groups": len(groups),
@@ -152,11 +152,11 @@ def _error(problem: Exception) -> dict[str, Any]:
     """Return a diagnostic as an error of PostgreSQL's; its place is in the detail."""
     from penstock.failures import failure
 
-    found = failure(problem)
-    entry = found.errors[0]
+    report = failure(problem)
+    entry = report.errors[0]
     if "hint" not in entry:
-        return {"message": found.text, "detail": None, "hint": None}
-    lines = [line for line in found.text.split("\n")[1:] if not line.startswith("hint: ")]
+        return {"message": report.text, "detail": None, "hint": None}
+    lines = [line for line in report.text.split("\n")[1:] if not line.startswith("hint: ")]
     spans = getattr(problem, "spans", ())
     detail = "\n".join(lines) if spans and spans[0].line else None
     return {

@@ -22,9 +22,9 @@ def confirmed(task: Task, point: Point, rows: int) -> dict[str, Any]:
 
     Raises KernelError (E906) where its run cannot be made as short as `rows`, and as `carry_out`.
     """
-    given = _few(task, task.at(point), rows)
-    design = task.design(point, given)
-    workload = design.workload(given)
+    args = _few(task, task.at(point), rows)
+    design = task.design(point, args)
+    workload = design.workload(args)
     if (workload.rows or 0) > rows:
         what = f"the run of {workload.rows:,} rows cannot be cut to {rows:,}"
         raise bad(what, f"give --confirm-rows {workload.rows}", "--confirm")
@@ -40,22 +40,22 @@ def confirmed(task: Task, point: Point, rows: int) -> dict[str, Any]:
     }
 
 
-def _few(task: Task, given: Given, rows: int) -> Given:
-    """Return what is given with at most so many rows where that can be: the first pages of a table,
+def _few(task: Task, args: Given, rows: int) -> Given:
+    """Return `args` with at most so many rows, where these can be fewer: the first pages of a table,
     random rows in place of assumed ones."""
-    engine, few = engine_named(task.engine), min(rows, given.rows or rows)
-    if isinstance(given.data, Table):
-        table, pages = given.data, len(given.data.pages)
+    engine, few = engine_named(task.engine), min(rows, args.rows or rows)
+    if isinstance(args.data, Table):
+        table, pages = args.data, len(args.data.pages)
         while pages > 1 and Table(table.schema, table.pages[:pages]).rows > few:
             pages = pages // 2
-        return replace(given, data=replace(table, pages=table.pages[:pages]), rows=None)
-    if given.data is not None:
-        return given
+        return replace(args, data=replace(table, pages=table.pages[:pages]), rows=None)
+    if args.data is not None:
+        return args
     if engine.data_optional:
-        return replace(given, rows=few)
-    source = f"random:rows={few},seed={given.seed or 1}"
+        return replace(args, rows=few)
+    source = f"random:rows={few},seed={args.seed or 1}"
     try:
-        asked = replace(given, source=source, rows=None, seed=None)
+        asked = replace(args, source=source, rows=None, seed=None)
         return replace(asked, data=engine.open(source, asked))
     except SourceError:  # an engine whose assumed rows can be run
-        return replace(given, rows=few)
+        return replace(args, rows=few)

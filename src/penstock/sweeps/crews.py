@@ -91,7 +91,7 @@ class Crew:
         raise NotImplementedError
 
     def _look(self, ended: Any = None) -> list[Done]:
-        """Take up new workers; return the points of those that are gone. `ended`: one that is."""
+        """Take up new workers; return the points of workers that are gone. `ended`: a worker that is."""
         raise NotImplementedError
 
     def __enter__(self) -> Crew:
@@ -163,16 +163,16 @@ class _Process:
         return self._connection.recv()
 
     def _begin(self) -> None:
-        self._connection, there = Pipe()
+        self._connection, far_end = Pipe()
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-        with there:
+        with far_end:
             self._process = start(
                 # -P: nothing of the current folder is imported
-                [sys.executable, *flags, "-P", "-c", _MAIN, str(there.fileno())],
+                [sys.executable, *flags, "-P", "-c", _MAIN, str(far_end.fileno())],
                 env=os.environ | _ALONE,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=[there.fileno()],
+                pass_fds=[far_end.fileno()],
             )
         self._connection.send((sys.path, self._place))
 
@@ -243,30 +243,30 @@ class Dask(Crew):
         try:
             self._client = Client(address, timeout=_CONNECT, set_as_default=False)
         except Exception as problem:  # OSError, TimeoutError, ValueError …
-            said = str(problem).partition("\n")[0] or type(problem).__name__
+            reason = str(problem).partition("\n")[0] or type(problem).__name__
             hint = "`dask scheduler` says where it listens, as in tcp://127.0.0.1:8786"
-            raise _trouble(f"no scheduler answers at {address}: {said}", hint) from None
+            raise _trouble(f"no scheduler answers at {address}: {reason}", hint) from None
         self._looked, self._seen = 0.0, monotonic()
 
     def _submit(self, worker: str, point: Point) -> Any:
-        own = {"workers": [worker], "allow_other_workers": False, "pure": False, "retries": 0}
-        return self._client.submit(_compute, self._name, point, **own)
+        options = {"workers": [worker], "allow_other_workers": False, "pure": False, "retries": 0}
+        return self._client.submit(_compute, self._name, point, **options)
 
     def _look(self, ended: str | None = None) -> list[Done]:
         if monotonic() - self._looked < _LOOK:
             return []
         try:
-            there = set(self._client.nthreads())
+            workers = set(self._client.nthreads())
             known = {*self._idle, *self.left_out, *(worker for worker, _ in self._busy.values())}
-            said: dict[str, Any] = {}
-            if new := sorted(there - known):
-                said = self._client.run(_prepare, *self._task, workers=new, on_error="return")
+            answers: dict[str, Any] = {}
+            if new := sorted(workers - known):
+                answers = self._client.run(_prepare, *self._task, workers=new, on_error="return")
         except Exception as problem:
             what = f"the scheduler at {self._address} answers no more ({type(problem).__name__})"
             raise _trouble(what, "what is done is kept: the same command goes on") from None
-        self.left_out |= {worker: str(why) for worker, why in said.items() if why}
-        self._idle = [w for w in (*self._idle, *said) if w in there and w not in self.left_out]
-        gone = [future for future, (worker, _) in self._busy.items() if worker not in there]
+        self.left_out |= {worker: str(why) for worker, why in answers.items() if why}
+        self._idle = [w for w in (*self._idle, *answers) if w in workers and w not in self.left_out]
+        gone = [future for future, (worker, _) in self._busy.items() if worker not in workers]
         lost: list[Done] = []
         for future in gone:
             lost.append((self._busy.pop(future)[1], None))

@@ -22,7 +22,7 @@ from penstock.models.target import Target
 from penstock.options import taken
 
 from .crews import Crew, Dask, Processes, unable
-from .grid import Sweep, made
+from .grid import Sweep, sweep_of
 from .points import Task
 from .results import checked, table_of
 
@@ -127,22 +127,22 @@ def explore(
     """
     kernel = kernel if isinstance(kernel, AnyKernel) else load_kernel(kernel)
     engine, objectives = engine_of(kernel), checked(pareto)
-    own = {name: value for name, value in options.items() if value is not None}
+    options = {name: value for name, value in options.items() if value is not None}
     known = {o.name for c in ("compile", "model") for o in engine.options.get(c, ())}
-    if unknown := next((name for name in own if name not in known | engine.arguments), None):
+    if unknown := next((name for name in options if name not in known | engine.arguments), None):
         raise no_option(f"the {kernel.title} {kernel.name}", unknown, known | engine.arguments)
     if table is None and rows is None and not engine.data_optional:
         needs = f"explore needs {engine.needs(kernel)}"
         raise error("E904", needs, Span.whole("explore"), hint="give table=, or rows= so many")
-    own = taken([o for c in ("compile", "model") for o in engine.options.get(c, ())], own)
-    if "dims" in own:
-        own["dims"] = kernel.sized(own["dims"])
-    given = Given(None, table, rows, seed, memory=memory, link=link, options=own)
+    options = taken([o for c in ("compile", "model") for o in engine.options.get(c, ())], options)
+    if "dims" in options:
+        options["dims"] = kernel.sized(options["dims"])
+    args = Given(None, table, rows, seed, memory=memory, link=link, options=options)
     if table is not None:
-        given = engine.reads(kernel, given)
-        given = replace(given, data=engine.open(table, given))
-    asked = made(
-        Task(kernel, engine.name, given),
+        args = engine.reads(kernel, args)
+        args = replace(args, data=engine.open(table, args))
+    asked = sweep_of(
+        Task(kernel, engine.name, args),
         _several(engine.default_target if target is None else target),
         _several(format),
         sweep or {},
@@ -150,6 +150,6 @@ def explore(
     return table_of(asked, computed(asked, jobs, dask, progress, warnings.warn), objectives)
 
 
-def _several(given: Any) -> Sequence[Any]:
+def _several(values: Any) -> Sequence[Any]:
     """Return one or several as a list."""
-    return [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    return [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)

@@ -19,7 +19,7 @@ from penstock.targets import target_named
 
 from .points import Point, Task, digest, plain
 
-__all__ = ["MOST", "Sweep", "bad", "listed", "made"]
+__all__ = ["MOST", "Sweep", "bad", "listed", "sweep_of"]
 
 #: points of a sweep, at most
 MOST = 100_000
@@ -38,9 +38,9 @@ class Sweep:
 
     def asked(self, point: Point) -> dict[str, Any]:
         """Return what a row says of its point."""
-        own = {**point.options, "memory": point.memory}
+        options = {**point.options, "memory": point.memory}
         asked = {"key": point.key, "target": point.target.name, "format": point.format}
-        return asked | {name: own[name] for name in self.swept}
+        return asked | {name: options[name] for name in self.swept}
 
 
 def bad(what: str, hint: str, place: str = "--sweep") -> KernelError:
@@ -53,18 +53,18 @@ def listed(text: str) -> list[str]:
     return [part.strip() for part in re.findall(r"(?:fixed|float):\d+,\d+|[^,]+", text)]
 
 
-def _values(name: str, given: Any, option: Option) -> list[Any]:
+def _values(name: str, values: Any, option: Option) -> list[Any]:
     """Return the values of a swept option: of a text such as `1..16`, `1,2,4` or `a=1,b=2|c=3`, or
-    those that are given. Raises KernelError (E906)."""
+    the values that are given. Raises KernelError (E906)."""
     place, raw, form = f"--sweep {name}", [], f"as in --sweep {name}=1..16, 1..16:4 or 1,2,4"
-    parts = given if isinstance(given, Iterable) else [given]
-    if isinstance(given, str):
-        parts = given.split("|" if "|" in given else ",")
+    parts = values if isinstance(values, Iterable) else [values]
+    if isinstance(values, str):
+        parts = values.split("|" if "|" in values else ",")
     for part in parts:
         if not isinstance(part, str) or (part.strip() and ".." not in part):
             raw.append(part)
-        elif found := _RANGE.fullmatch(part.strip()):
-            several = range(int(found[1]), int(found[2]) + 1, int(found[3] or 1))
+        elif match := _RANGE.fullmatch(part.strip()):
+            several = range(int(match[1]), int(match[2]) + 1, int(match[3] or 1))
             if not several:
                 raise bad(f"the range {part.strip()} is empty", "its smaller end is first", place)
             _limited(len(several))
@@ -77,9 +77,9 @@ def _values(name: str, given: Any, option: Option) -> list[Any]:
     try:
         return [kind.convert(each, None, None) for each in raw]
     except click.BadParameter as problem:
-        said = " ".join(problem.message.split()).rstrip(".")
+        text = " ".join(problem.message.split()).rstrip(".")
         hint = "`penstock model --help` has the option"
-        raise bad(f"a value of {name}: {said}", hint, place) from None
+        raise bad(f"a value of {name}: {text}", hint, place) from None
 
 
 def _different(values: Sequence[Any], place: str) -> Sequence[Any]:
@@ -97,7 +97,7 @@ def _limited(count: int) -> None:
         raise bad(f"these are {count:,} points; a sweep has at most {MOST:,}", hint)
 
 
-def made(
+def sweep_of(
     task: Task, targets: Sequence[Any], formats: Sequence[Any], sweep: Mapping[str, Any]
 ) -> Sweep:
     """Return the sweep over all targets, formats and values of options.
@@ -105,27 +105,27 @@ def made(
     Raises KernelError: E906 for options that the engine does not have, or that are no single value,
     for ranges that are none, values that stand twice and too many points; E602 for a target.
     """
-    engine, fixed = engine_named(task.engine), task.given.options
+    engine, fixed = engine_named(task.engine), task.args.options
     options = {o.name: o for o in engine.options.get("model", ()) if not (o.repeated or o.flagged)}
     options |= _SHARED
     swept: dict[str, tuple[Any, ...]] = {}
-    for given, values in sweep.items():
-        name, place = given.lstrip("-").replace("-", "_"), f"--sweep {given}"
+    for flag, values in sweep.items():
+        name, place = flag.lstrip("-").replace("-", "_"), f"--sweep {flag}"
         if name not in options:
-            what = f"the engine {engine.name} has no option {given} that can be swept"
+            what = f"the engine {engine.name} has no option {flag} that can be swept"
             known = ", ".join(sorted(options))
             raise bad(what, closest(name, options) or f"those are {known}", place)
-        if name in fixed or (name == "memory" and task.given.memory is not None):
+        if name in fixed or (name == "memory" and task.args.memory is not None):
             raise bad(f"{name} is swept, and fixed as well", "leave one of them out", place)
         swept[name] = tuple(_different(_values(name, values, options[name]), place))
     parts = _different([target_named(part) for part in targets], "--target")
     names = [form and str(getattr(form, "name", form)) for form in _different(formats, "--format")]
     _limited(len(parts) * len(names) * prod(map(len, swept.values())))
-    whole, points = task.digest(), []
-    said = {part.name: plain(part) for part in parts}
+    task_key, points = task.digest(), []
+    texts = {part.name: plain(part) for part in parts}
     for part, form, *chosen in product(parts, names, *swept.values()):
-        own = {**fixed, **dict(zip(swept, chosen, strict=True))}
-        memory = own.pop("memory", task.given.memory)
-        key = digest([whole, said[part.name], form, plain(memory), plain(own, True)])[:32]
-        points.append(Point(key, part, form, memory, own))
+        settings = {**fixed, **dict(zip(swept, chosen, strict=True))}
+        memory = settings.pop("memory", task.args.memory)
+        key = digest([task_key, texts[part.name], form, plain(memory), plain(settings, True)])[:32]
+        points.append(Point(key, part, form, memory, settings))
     return Sweep(task, tuple(sorted(points, key=lambda point: point.key)), swept)

@@ -59,13 +59,13 @@ def figures(
 ) -> dict[str, Any]:
     """Return what a row says of a point that fits: plain data by the names of `FIGURES`; `link`: in place of the target's."""
     part, need, bound = design.target, design.resources, run.bound
-    whole, cycles = run.bound_machine, run.cycles
+    machine_bound, cycles = run.bound_machine, run.cycles
     paid = None
     if cycles is not None:
         moved = Moved(*workload.moved())
         paid = account(cycles, machine_of(part, need, link), moved, design.memory, run.commands)
     total = None if paid is None else float(paid.seconds.total)
-    said = {
+    row = {
         "plan": json.dumps(plain(design.config())),
         "clock_mhz": part.clock_mhz,
         "clock_evidence": part.clock.evidence,
@@ -73,7 +73,7 @@ def figures(
         "drawn": workload.drawn or None,
         "bound": None if bound is None else bound.cycles,
         "bound_by": None if bound is None else bound.by,
-        "bound_machine": None if whole is None else whole.cycles,
+        "bound_machine": None if machine_bound is None else machine_bound.cycles,
         "engine_seconds": None if paid is None else float(paid.seconds.engine),
         "seconds": total,
         "joules": None if paid is None else paid.energy.joules,
@@ -81,8 +81,8 @@ def figures(
         "cost": _cost(part.price, total),
     }
     for name, share in need.shares(part).items():
-        said |= {name: getattr(need, name), f"{name}_share": share if getattr(part, name) else None}
-    return said
+        row |= {name: getattr(need, name), f"{name}_share": share if getattr(part, name) else None}
+    return row
 
 
 def _cost(price: str, seconds: float | None) -> float | None:
@@ -104,39 +104,39 @@ class Point:
 
 @dataclass(frozen=True)
 class Task:
-    """What all points of a sweep share. `given`: with its data at hand."""
+    """What all points of a sweep share. `args`: with its data at hand."""
 
     kernel: AnyKernel
     engine: str
-    given: Given
+    args: Given
 
     def at(self, point: Point) -> Given:
         """Return what is given at a point."""
-        own = {"format": point.format, "memory": point.memory, "options": point.options}
-        return replace(self.given, **own)
+        settings = {"format": point.format, "memory": point.memory, "options": point.options}
+        return replace(self.args, **settings)
 
-    def design(self, point: Point, given: Given) -> Design:
+    def design(self, point: Point, args: Given) -> Design:
         """Return the point's design. Raises KernelError, SourceError."""
         kernel = copy.copy(self.kernel)  # compiling leaves warnings on a kernel
-        return feasible(engine_named(self.engine), kernel, point.target, given, search=False)
+        return feasible(engine_named(self.engine), kernel, point.target, args, search=False)
 
     def row(self, point: Point) -> dict[str, Any]:
         """Return what becomes of a point: `status`, and its figures where it fits. Never raises."""
         from penstock.run import model
 
-        given = self.at(point)
+        args = self.at(point)
         try:
-            design = self.design(point, given)
-            workload = design.held(given)
+            design = self.design(point, args)
+            workload = design.held(args)
             run = model(workload, design.memory)
             if run.errors:
                 return {"status": f"refused: {run.errors[0]}"}
-            said = {"status": FITS, "format": design.format_name}
-            return said | figures(design, workload, run, given.link)
+            row = {"status": FITS, "format": design.format_name}
+            return row | figures(design, workload, run, args.link)
         except Exception as problem:
-            found = failure(problem)
-            code, message = found.errors[0]["code"], " ".join(found.errors[0]["message"].split())
-            if found.exit_code == USER and not isinstance(problem, (OSError, MemoryError)):
+            report = failure(problem)
+            code, message = report.errors[0]["code"], " ".join(report.errors[0]["message"].split())
+            if report.exit_code == USER and not isinstance(problem, (OSError, MemoryError)):
                 return {"status": f"refused: {code} {message}"}
             return {"status": f"failed: {message}"}
 
@@ -145,10 +145,10 @@ class Task:
 
         Raises KernelError where the kernel and its data do not go together.
         """
-        kernel, given = copy.copy(self.kernel), self.given
-        dims, table = given.option("dims", {}), given.data
+        kernel, args = copy.copy(self.kernel), self.args
+        dims, table = args.option("dims", {}), args.data
         if hasattr(table, "schema"):
-            dims = engine_named(self.engine).sizes(kernel, given)
+            dims = engine_named(self.engine).sizes(kernel, args)
         if hasattr(kernel, "trace"):
             graph = kernel.trace(dims)
         elif hasattr(kernel, "body"):
@@ -156,8 +156,8 @@ class Task:
             graph = kernel.body(builder), builder.nodes
         else:
             graph = None
-        which = table.digest if isinstance(table, Table) else [table, given.source]
-        data = plain([which, given.rows, given.seed, given.link], True)
+        which = table.digest if isinstance(table, Table) else [table, args.source]
+        data = plain([which, args.rows, args.seed, args.link], True)
         return digest([plain(kernel), plain(graph), data, code_of(*self.modules)])
 
     @property
@@ -194,8 +194,8 @@ def plain(value: Any, files: bool = False) -> Any:
     if isinstance(value, Enum):
         return value.name
     if is_dataclass(value) and not isinstance(value, type):
-        own = {f.name: getattr(value, f.name) for f in fields(value) if f.name not in _PLACES}
-        return [type(value).__name__, plain(own, files)]
+        items = {f.name: getattr(value, f.name) for f in fields(value) if f.name not in _PLACES}
+        return [type(value).__name__, plain(items, files)]
     if isinstance(value, Mapping):
         return {str(name): plain(value[name], files) for name in sorted(value, key=str)}
     if isinstance(value, (list, tuple, range)):

@@ -65,24 +65,24 @@ def table_of(
     import pyarrow as pa
     from pyarrow.json import ParseOptions, read_json
 
-    whole = [{**sweep.asked(point), **rows[point.key]} for point in sweep.points]
-    front = _front(whole, pareto)
+    records = [{**sweep.asked(point), **rows[point.key]} for point in sweep.points]
+    front = _front(records, pareto)
     kinds: dict[str, Any] = {"key": str, "status": str, "target": str, "format": str}
     kinds |= {name: type(values[0]) for name, values in sweep.swept.items()}
     kinds |= {**FIGURES, "pareto": bool}
     types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     schema = pa.schema([(name, types.get(kind, pa.string())) for name, kind in kinds.items()])
     # pa.array would import pandas where there is one, which takes longer than all the rest
-    lines = [json.dumps(row | {"pareto": row["key"] in front}) for row in whole]
+    lines = [json.dumps(row | {"pareto": row["key"] in front}) for row in records]
     options = ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
     read = read_json(io.BytesIO("\n".join(lines).encode()), parse_options=options)
     return read.select(schema.names).combine_chunks()
 
 
 def files(
-    table: pa.Table, said: Mapping[str, Any], page: Callable[[], str], code: str
+    table: pa.Table, header: Mapping[str, Any], page: Callable[[], str], code: str
 ) -> dict[str, bytes]:
-    """Return what is written, by the files' names: equal rows give equal bytes. `said`: what
+    """Return what is written, by the files' names: equal rows give equal bytes. `header`: what
     `points.json` has beside the rows; `page`: makes the page, where the cache has none of the same; `code`: a digest of
     what makes it."""
     import pyarrow.csv
@@ -92,10 +92,10 @@ def files(
     pyarrow.parquet.write_table(table, parquet)
     pyarrow.csv.write_csv(table, csv)
     lines = ",\n".join(map(json.dumps, table.to_pylist()))  # an indent would take ten times as long
-    whole = f'{json.dumps(said)[:-1]}, "points": [\n{lines}\n]}}\n'
-    shown = kept(f"sweep {digest(whole)} {code}", page)
-    made = (parquet.getvalue(), csv.getvalue(), whole.encode(), shown.encode())
-    return dict(zip(FILES, made, strict=True))
+    text = f'{json.dumps(header)[:-1]}, "points": [\n{lines}\n]}}\n'
+    shown = kept(f"sweep {digest(text)} {code}", page)
+    contents = (parquet.getvalue(), csv.getvalue(), text.encode(), shown.encode())
+    return dict(zip(FILES, contents, strict=True))
 
 
 def check_any(rows: Rows) -> None:
@@ -109,9 +109,9 @@ def check_any(rows: Rows) -> None:
 
 def _reasons(rows: Rows) -> list[tuple[str, int]]:
     """Return why points do not fit, refusals by their code, and how many."""
-    said = (row["status"] for row in rows if row["status"] != FITS)
-    found = Counter(" ".join(s.split()[:2]) if s.startswith("refused") else s for s in said)
-    return sorted(found.items(), key=lambda each: (-each[1], each[0]))
+    statuses = (row["status"] for row in rows if row["status"] != FITS)
+    counts = Counter(" ".join(s.split()[:2]) if s.startswith("refused") else s for s in statuses)
+    return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
 
 
 def _unknown(rows: Rows, pareto: Sequence[str]) -> Iterable[str]:
@@ -134,7 +134,7 @@ def parts(
         Row("points", f"{len(rows):,}: {able:,} fit, {len(rows) - able:,} do not"),
         *(Row("  assumed", law) for law in sorted({row["drawn"] or "" for row in rows} - {""})),
         *(Row("  not", f"{count:,} × {why}") for why, count in _reasons(rows)),
-        *(Row("  unknown", said) for said in _unknown(rows, pareto)),
+        *(Row("  unknown", line) for line in _unknown(rows, pareto)),
     ]
     for each in confirmed:
         text = each["differs"] or f"{each['cycles']:,} cycles of {each['rows']:,} rows"

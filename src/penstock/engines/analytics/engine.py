@@ -428,7 +428,7 @@ def front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, Bi
         check_spare(schema, binding, kernel)
     graph = kernel.trace(binding.dims)
     for index in binding.indices.values():
-        schema = index.whole(schema)
+        schema = index.with_places(schema)
     hashed(graph, schema, binding)
     counted(graph, binding)
     metas, init, epochs = (given.option(name) for name in ("metas", "init", "epochs"))

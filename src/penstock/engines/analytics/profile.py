@@ -49,12 +49,12 @@ def _profile(state: State, **values: Any) -> int:
     from .hot import hottest
 
     job = Job.begin(state, "profile").opened()
-    kernel, table = job.kernel, job.given.data
+    kernel, table = job.kernel, job.args.data
     if not isinstance(kernel, Kernel) or not isinstance(table, Table):
         hint = "give a kernel with rows and --data SRC, such as FILE.csv"
         raise Conflict("a profile is that of a kernel's rows on a table", hint)
-    bindings, dims = job.given.option("bindings", {}), job.given.option("dims", {})
-    policies = {o.name: job.given.option(o.name) for o in POLICIES}
+    bindings, dims = job.args.option("bindings", {}), job.args.option("dims", {})
+    policies = {o.name: job.args.option(o.name) for o in POLICIES}
     try:
         found, sizes = profiled(kernel, table, bindings, dims, **policies)
     except RunError as problem:
