@@ -134,7 +134,7 @@ class Design(hooks.Shown, ABC):
         """Return what makes the design again (`Engine.load`), as plain data."""
 
     @abstractmethod
-    def workload(self, given: Given) -> Workload:
+    def workload(self, args: Given) -> Workload:
         """Return the run on what was given. Raises SourceError, KernelError, Conflict."""
 
     @property
@@ -144,9 +144,9 @@ class Design(hooks.Shown, ABC):
 
     def check_hardware(self) -> None:
         """Raise KernelError where golden results are all that there is."""
-        if (found := self.refused) is not None:
-            hint = "; ".join([found.hint, *self.alternatives()])
-            raise KernelError(replace(found, hint=hint), self.source or None)
+        if (diagnostic := self.refused) is not None:
+            hint = "; ".join([diagnostic.hint, *self.alternatives()])
+            raise KernelError(replace(diagnostic, hint=hint), self.source or None)
 
     def check_ring(self) -> None:
         """Raise KernelError (E610) where the target's memory does not hold the design's rings, and as `check_hardware`."""
@@ -154,19 +154,19 @@ class Design(hooks.Shown, ABC):
         if places(self.registers):
             self.held(Given(rows=1))
 
-    def held(self, given: Given) -> Workload:
+    def held(self, args: Given) -> Workload:
         """Return `workload`, if the target's memory holds it. Raises KernelError (E610), and as `check_hardware`."""
         self.check_hardware()
-        work = self.workload(given)
+        work = self.workload(args)
 
         def assumed(rows: int) -> Workload:
-            return self.workload(replace(given, data=None, source=None, rows=rows))
+            return self.workload(replace(args, data=None, source=None, rows=rows))
 
         def ringed(slots: int) -> int | None:
             other = self.ringed(slots)
-            return None if other is None else other.workload(given).device_bytes()
+            return None if other is None else other.workload(args).device_bytes()
 
-        elsewhere = partial(self.elsewhere, given)
+        elsewhere = partial(self.elsewhere, args)
         check_memory(self.name, self.target, work, assumed, elsewhere, ringed)
         return work
 
@@ -174,12 +174,12 @@ class Design(hooks.Shown, ABC):
         """Return the design with a ring of so many page slots a port (`models.ring`), None where it reads no pages."""
         return None
 
-    def opened(self, given: Given) -> Given:
+    def opened(self, args: Given) -> Given:
         """Return what `run` was given, a text as the engine opens it. Designs whose workloads open
         texts themselves return it as it is."""
-        if not isinstance(given.data, str):
-            return given
-        return replace(given, data=hooks.opened(self.engine_name, given.data, given))
+        if not isinstance(args.data, str):
+            return args
+        return replace(args, data=hooks.opened(self.engine_name, args.data, args))
 
     @property
     def names(self) -> Mapping[str, Any]:

@@ -80,32 +80,32 @@ class Engine(ABC):
         """Return in words what data a run of the kernel needs."""
         return "a table"
 
-    def open(self, source: Any, given: Given) -> Any:
-        """Return what a data source holds, for `Given.data`; `given`: the rest of what was given.
+    def open(self, source: Any, args: Given) -> Any:
+        """Return what a data source holds, for `Given.data`; `args`: the rest of what was given.
         Raises SourceError."""
         from penstock.tables import open_source
 
-        return open_source(source, pages=given.option("pages"))
+        return open_source(source, pages=args.option("pages"))
 
-    def reads(self, kernel: AnyKernel, given: Given) -> Given:
+    def reads(self, kernel: AnyKernel, args: Given) -> Given:
         """Return what was given with what this kernel asks of its source, for `open`."""
-        return given
+        return args
 
-    def sizes(self, kernel: AnyKernel, given: Given) -> Mapping[str, int]:
+    def sizes(self, kernel: AnyKernel, args: Given) -> Mapping[str, int]:
         """Return the sizes of a kernel's dimensions with the table that is given. Raises KernelError."""
         from penstock.dsl.core.bind import bind
 
-        table, names = given.data, given.option("bindings")
+        table, names = args.data, args.option("bindings")
         unusable = getattr(table, "unusable", None)
-        return bind(kernel, table.schema, names, given.option("dims", {}), unusable).dims
+        return bind(kernel, table.schema, names, args.option("dims", {}), unusable).dims
 
     @abstractmethod
-    def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
+    def compile(self, kernel: AnyKernel, part: Target, args: Given) -> Design:
         """Return the design of a kernel. Raises KernelError, SourceError."""
 
-    def compile_any(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
+    def compile_any(self, kernel: AnyKernel, part: Target, args: Given) -> Design:
         """Return a design as `compile`, which shows that there is one: not the fastest, where another is found sooner."""
-        return self.compile(kernel, part, given)
+        return self.compile(kernel, part, args)
 
     @abstractmethod
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
@@ -115,21 +115,21 @@ class Engine(ABC):
         """Return whether `check` makes a plan: where anything was said about one."""
         return request.plans(self.options.get("check", ()))
 
-    def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
+    def check(self, kernel: AnyKernel, args: Given, design: Design | None) -> Iterable[Part]:
         """Look for mistakes in a kernel and in how it goes with its data; return what to print.
         `design`: where a plan was made."""
         return ()
 
-    def unreadable(self, kernel: AnyKernel, given: Given, design: Design | None) -> Failure | None:
+    def unreadable(self, kernel: AnyKernel, args: Given, design: Design | None) -> Failure | None:
         """Return the first thing wrong with the rows of a given table, such as a NULL that the
         policy does not allow; `design`: where a plan was made."""
         from penstock.host.sources import Table
 
-        if design is None or not isinstance(given.data, Table):
+        if design is None or not isinstance(args.data, Table):
             return None
-        workload = design.workload(given)
-        found = workload.unreadable()
-        return None if found is None else workload.failure(found)
+        workload = design.workload(args)
+        error = workload.unreadable()
+        return None if error is None else workload.failure(error)
 
     def warnings(self, kernel: AnyKernel) -> Sequence[Diagnostic]:
         """Return what a compilation has found doubtful."""
@@ -144,12 +144,12 @@ class Engine(ABC):
         return ()
 
     def peers(
-        self, kernel: AnyKernel, given: Given, outcome: Outcome, epochs: int
+        self, kernel: AnyKernel, args: Given, outcome: Outcome, epochs: int
     ) -> tuple[Sequence[Peer], Sequence[str]]:
         """Return programs of this CPU that do the work of the run on record, and why one is left out."""
         return (), ()
 
-    def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
+    def largest(self, kernel: AnyKernel, part: Target, args: Given, smaller: int = 0) -> str:
         """Return a hint that says which size of the kernel fits on a part; `smaller`: by how much
         at least it must be smaller than what was asked for, 0 where the planner has said already
         that it does not fit. Empty where there is nothing to add."""

@@ -94,8 +94,8 @@ class Scoring:
     def from_json(cls, data: Mapping[str, Any], models: Mapping[str, np.ndarray]) -> Scoring:
         """Return what `to_json` described."""
         groups, first = None, models
-        if told := data.get("groups"):  # runs of older versions have none
-            groups = Groups(told["column"], tuple(told["values"]), models)
+        if grouping := data.get("groups"):  # runs of older versions have none
+            groups = Groups(grouping["column"], tuple(grouping["values"]), models)
             first = {name: of[0] for name, of in models.items()}
         return cls(
             ScoreKernel.of(graph_from_json(data["graph"]), first, {}),

@@ -43,8 +43,8 @@ def counts_of(table: Any) -> Counts | None:
             known.update(table.columns())
         integers = padded(known[column])
         longest = int(integers.shape[1])
-        there = (integers[integers[:, 0] != ABSENT + 1] != ABSENT).sum(axis=1)
-        fewest = int(there.min(initial=longest))
+        lengths = (integers[integers[:, 0] != ABSENT + 1] != ABSENT).sum(axis=1)
+        fewest = int(lengths.min(initial=longest))
         return 1 + int(integers[integers > ABSENT + 1].max(initial=0)), longest, fewest
 
     return counts
@@ -86,10 +86,10 @@ def check_spare(schema: Schema, binding: Binding, kernel: AnyKernel) -> None:
     for parameter in kernel.of_kind("index"):
         index = binding.indices[parameter.name]
         labels = [schema.columns[n].labels for n, _, _ in index.columns]
-        own = sum(len(known) for known in labels if known is not None)
-        if all(known is not None for known in labels) and index.counts <= own:
+        categories = sum(len(known) for known in labels if known is not None)
+        if all(known is not None for known in labels) and index.counts <= categories:
             what = f"on_unseen: the last of the {index.counts:,} rows of {parameter.name} is a category's own"
-            hint = f"give the model one row more: --dim {parameter.dims[0]}={own + 1}"
+            hint = f"give the model one row more: --dim {parameter.dims[0]}={categories + 1}"
             raise error("E609", what, parameter.span, hint=hint, source=kernel.source)
 
 
@@ -101,8 +101,8 @@ def counted(graph: Graph, binding: Binding) -> None:
 
     bags: dict[int, set[str]] = {}
     for n, node in enumerate(graph.nodes):
-        own = {node.attrs["name"]} if node.op == "index" else set()
-        bags[n] = own.union(*(bags[i] for i in node.inputs))
+        names = {node.attrs["name"]} if node.op == "index" else set()
+        bags[n] = names.union(*(bags[i] for i in node.inputs))
         of = [graph.nodes[i] for i in node.inputs]
         if node.op == "count" and all(binding.indices[name].apart for name in bags[n]):
             value = float(of[0].shape[-1])

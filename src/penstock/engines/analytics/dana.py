@@ -182,8 +182,8 @@ def epoch(
         choices = Choices(threads=two[0], walkers=two[1])
         return _trained(kernel, batch, features, rows, part, 1, memory=memory, choices=choices)
     except KernelError as problem:
-        said = problem.diagnostic.message
-        return said.partition(": ")[2] or said
+        message = problem.diagnostic.message
+        return message.partition(": ")[2] or message
 
 
 def _of(w: _Work, **options: Any) -> Epoch | str:
@@ -195,8 +195,8 @@ def _of(w: _Work, **options: Any) -> Epoch | str:
 
 def _made(chosen: Sequence[_Work]) -> dict[str, tuple[_Work, Epoch]]:
     """Return the workloads that have an epoch, by name."""
-    found = ((w, _of(w)) for w in chosen)
-    return {w["name"]: (w, made) for w, made in found if isinstance(made, Epoch)}
+    epochs = ((w, _of(w)) for w in chosen)
+    return {w["name"]: (w, epoch) for w, epoch in epochs if isinstance(epoch, Epoch)}
 
 
 def _cells(
@@ -208,8 +208,8 @@ def _cells(
     column, or what gives it."""
     cells = []
     for w in chosen:
-        made, known = _of(w), w[printed] if isinstance(printed, str) else printed(w)
-        of = (None, made) if isinstance(made, str) else ours(w, made)
+        epoch, known = _of(w), w[printed] if isinstance(printed, str) else printed(w)
+        of = (None, epoch) if isinstance(epoch, str) else ours(w, epoch)
         cells.append(Cell(w["name"], known, *of))
     return cells
 
@@ -218,62 +218,62 @@ def _table3(chosen: Sequence[_Work]) -> Part:
     pages = {w["name"]: w["pages"] for w in workloads()}
     other = {"Patient": "Blog", "Blog": "Patient"}
 
-    def ours(w: _Work, made: Epoch) -> tuple[float, str]:
+    def ours(w: _Work, epoch: Epoch) -> tuple[float, str]:
         if swapped := other.get(w["name"]):
-            return made.pages, f"printed in {swapped}'s row: {pages[swapped]:,}"
+            return epoch.pages, f"printed in {swapped}'s row: {pages[swapped]:,}"
         if w["kernel"] not in _STEPS:
-            return made.pages, "one tuple a rating, of each place of the paper's dense rows"
-        close = abs(made.pages / w["pages"] - 1) < 1e-3
-        return made.pages, "" if close else "no whole number of rows a page gives it"
+            return epoch.pages, "one tuple a rating, of each place of the paper's dense rows"
+        close = abs(epoch.pages / w["pages"] - 1) < 1e-3
+        return epoch.pages, "" if close else "no whole number of rows a page gives it"
 
     return beside("Table 3: pages of 32 KB", "table", _cells(chosen, "pages", ours))
 
 
 def _plans(chosen: Sequence[_Work]) -> Part:
     rows = []
-    for name, (_, made) in _made(chosen).items():
-        plan, bound, part = made.design.plan, made.run.bound, made.part
-        assert bound is not None and made.run.cycles is not None
-        cells = (f"{plan.threads} × {plan.lanes}", part, f"{made.run.cycles:,}")
-        rows.append([name, *cells, bound.by, f"{made.run.cycles / bound.cycles:.3f}"])
+    for name, (_, epoch) in _made(chosen).items():
+        plan, bound, part = epoch.design.plan, epoch.run.bound, epoch.part
+        assert bound is not None and epoch.run.cycles is not None
+        cells = (f"{plan.threads} × {plan.lanes}", part, f"{epoch.run.cycles:,}")
+        rows.append([name, *cells, bound.by, f"{epoch.run.cycles / bound.cycles:.3f}"])
     heads = ["workload", "threads × lanes", "part", "cycles", "binds", "÷ bound"]
     return plain("Our plans on the paper's part", heads, rows)
 
 
 def _table5(chosen: Sequence[_Work]) -> Iterator[Part]:
-    def seconds(w: _Work, made: Epoch) -> tuple[float, str]:
-        count = (w["dana"] - made.total + made.engine) / made.engine
-        said = f"; the printed time holds {count:,.0f} of our epochs" if count >= 1 else ""
-        return made.total, f"{made.seconds().binds} binds{said}"
+    def seconds(w: _Work, epoch: Epoch) -> tuple[float, str]:
+        count = (w["dana"] - epoch.total + epoch.engine) / epoch.engine
+        note = f"; the printed time holds {count:,.0f} of our epochs" if count >= 1 else ""
+        return epoch.total, f"{epoch.seconds().binds} binds{note}"
 
-    notes, found = _data()["notes"], {}
+    notes, columns = _data()["notes"], {}
     cells = _cells(chosen, "dana", seconds)
     yield beside("Table 5: seconds of DAnA", "workload", cells, notes["table 5"])
     for column in ("warm", "cold"):
 
-        def gain(w: _Work, made: Epoch, cold: bool = column == "cold") -> tuple[float, str]:
-            took = made.seconds(disk=cold)
+        def gain(w: _Work, epoch: Epoch, cold: bool = column == "cold") -> tuple[float, str]:
+            took = epoch.seconds(disk=cold)
             return w["madlib"] / float(took.total), f"{took.binds} binds"
 
-        found[column] = _cells(chosen, column, gain)
+        columns[column] = _cells(chosen, column, gain)
         title = f"Figures 8 to 10, {column}: × over MADlib on PostgreSQL"
-        yield beside(title, "workload", found[column], notes["figures 8 to 10"])
-    yield chart("Figures 8 to 10, × over MADlib", found, "× over MADlib", log=True)
-    yield _means(chosen, found)
+        yield beside(title, "workload", columns[column], notes["figures 8 to 10"])
+    yield chart("Figures 8 to 10, × over MADlib", columns, "× over MADlib", log=True)
+    yield _means(chosen, columns)
 
 
-def _means(chosen: Sequence[_Work], found: Mapping[str, Sequence[Cell]]) -> Part:
+def _means(chosen: Sequence[_Work], columns: Mapping[str, Sequence[Cell]]) -> Part:
     cells = []
     for mean in records(_data()["means"]):
         group, column = mean["group"], mean["column"]
-        own = [w for w in chosen if group in ("all", w["group"])]
-        if not own or (group == "all" and column != "warm"):
+        members = [w for w in chosen if group in ("all", w["group"])]
+        if not members or (group == "all" and column != "warm"):
             continue
-        names = {w["name"] for w in own}
-        cells_of = [c for c in found.get(column, ()) if c.name in names]
+        names = {w["name"] for w in members}
+        cells_of = [c for c in columns.get(column, ()) if c.name in names]
         ours = [c.ours for c in cells_of if c.ours is not None]
         without = [c.name for c in cells_of if c.ours is None]
-        cause = f"of the paper's cells: {geomean(w[column] for w in own):.2f}"
+        cause = f"of the paper's cells: {geomean(w[column] for w in members):.2f}"
         cause += f"; ours without {', '.join(without)}" if without else ""
         cause += "" if ours else "; no Greenplum was run"
         mine = geomean(ours) if ours else None
@@ -282,12 +282,12 @@ def _means(chosen: Sequence[_Work], found: Mapping[str, Sequence[Cell]]) -> Part
 
 
 def _greenplum(chosen: Sequence[_Work]) -> Iterator[Part]:
-    def ours(w: _Work, made: Epoch) -> tuple[float, str]:
-        return w["greenplum"] / made.total, "one epoch of ours"
+    def ours(w: _Work, epoch: Epoch) -> tuple[float, str]:
+        return w["greenplum"] / epoch.total, "one epoch of ours"
 
     cells = _cells(chosen, lambda w: float(w["greenplum"] / w["dana"]), ours)
-    said = "; ".join(f"{group} {a} and {b}" for group, (a, b) in _data()["greenplum"].items())
-    note = f"Printed: table 5's columns. The text has, warm and cold: {said}."
+    gains = "; ".join(f"{group} {a} and {b}" for group, (a, b) in _data()["greenplum"].items())
+    note = f"Printed: table 5's columns. The text has, warm and cold: {gains}."
     yield beside("Greenplum's line: × over 8 segments", "workload", cells, note)
     rows = [[name, *map(number, values)] for name, *values in _data()["segments"]["rows"]]
     note = "Printed; no Greenplum was run for ours."
@@ -301,12 +301,12 @@ def _threads(chosen: Sequence[_Work]) -> Iterator[Part]:
             first = _of(w, threads=1)
             drawn[name] = cells = []
             for count, printed in list(line.items())[1:]:
-                made, ours = _of(w, threads=int(count)), None
-                cause = made if isinstance(made, str) else ""
-                if isinstance(made, Epoch) and isinstance(first, Epoch) and made.run.bound:
-                    ours = first.engine / made.engine
-                    lanes = f"{made.design.plan.lanes} lanes each"
-                    cause = f"{lanes}, {made.part}; {made.run.bound.by} binds"
+                epoch, ours = _of(w, threads=int(count)), None
+                cause = epoch if isinstance(epoch, str) else ""
+                if isinstance(epoch, Epoch) and isinstance(first, Epoch) and epoch.run.bound:
+                    ours = first.engine / epoch.engine
+                    lanes = f"{epoch.design.plan.lanes} lanes each"
+                    cause = f"{lanes}, {epoch.part}; {epoch.run.bound.by} binds"
                 cells.append(Cell(count, printed if printed > 0 else None, ours, cause))
             title = f"Figure 12: × over one thread, {name}"
             yield beside(title, "threads", cells, _data()["notes"]["figure 12"])
@@ -316,33 +316,33 @@ def _threads(chosen: Sequence[_Work]) -> Iterator[Part]:
 
 def _bandwidth(chosen: Sequence[_Work]) -> Iterator[Part]:
     def gain(factor: float) -> Callable[[_Work, Epoch], tuple[float, str]]:
-        def ours(w: _Work, made: Epoch) -> tuple[float, str]:
+        def ours(w: _Work, epoch: Epoch) -> tuple[float, str]:
             other = _of(w, bandwidth=factor)
             assert isinstance(other, Epoch)
-            return made.engine / other.engine, ""
+            return epoch.engine / other.engine, ""
 
         return ours
 
     of = {0.25: "slow", 0.5: "slow", 2.0: "fast", 4.0: "fast"}
-    found = {factor: _cells(chosen, column, gain(factor)) for factor, column in of.items()}
+    columns = {factor: _cells(chosen, column, gain(factor)) for factor, column in of.items()}
     rows = []
-    for slow, half, double, fast in zip(*found.values(), strict=True):
+    for slow, half, double, fast in zip(*columns.values(), strict=True):
         values = (slow.printed, slow.ours, slow.ratio, half.ours, double.ours)
         rows.append([slow.name, *map(number, (*values, fast.printed, fast.ours, fast.ratio))])
     heads = "workload|¼: paper|ours|ratio|½: ours|2: ours|4: paper|ours|ratio".split("|")
     title = "Figure 14: time at the baseline ÷ time at another bandwidth"
     yield plain(title, heads, rows, _data()["notes"]["figure 14"])
-    names = {"a quarter of it": found[0.25], "four times": found[4.0]}
+    names = {"a quarter of it": columns[0.25], "four times": columns[4.0]}
     yield chart("Figure 14, bandwidth", names, "baseline ÷ time", log=False)
 
 
 def _libraries(chosen: Sequence[_Work]) -> Iterator[Part]:
-    made, heads = _made(chosen), _data()["libraries"]["head"]
+    epochs, heads = _made(chosen), _data()["libraries"]["head"]
     for n, what in enumerate(("compute alone", "from end to end")):
         rows = []
         for name, *theirs in _data()["libraries"]["rows"]:
-            if name in made:
-                w, ours = made[name]
+            if name in epochs:
+                w, ours = epochs[name]
                 gain = w["madlib"] / (ours.total if n else ours.engine)
                 printed = [pair[n] if pair[n] > 0 else None for pair in theirs]
                 rows.append([name, *map(number, (*printed, gain, gain / theirs[-1][n]))])
@@ -352,11 +352,11 @@ def _libraries(chosen: Sequence[_Work]) -> Iterator[Part]:
 
 
 def _software(chosen: Sequence[_Work]) -> Part:
-    made, table = _made(chosen), _data()["software"]
+    epochs, table = _made(chosen), _data()["software"]
     rows = [
-        [name, *map(number, (*theirs, made[name][1].engine * 1e3, made[name][1].total * 1e3))]
+        [name, *map(number, (*theirs, epochs[name][1].engine * 1e3, epochs[name][1].total * 1e3))]
         for name, *theirs in table["rows"]
-        if name in made
+        if name in epochs
     ]
     heads = [*table["head"], "ours, engine", "ours, warm"]
     return plain("Software of today: ms an epoch", heads, rows, _data()["notes"]["software"])
@@ -377,16 +377,16 @@ def tables(only: Sequence[str] = ()) -> Iterator[Part]:
 def _striders(chosen: Sequence[_Work]) -> Iterator[Part]:
     """Return the gain of Striders: without, this machine's decoder takes tuples out of pages."""
 
-    def ours(w: _Work, made: Epoch) -> tuple[float, str]:
-        few, written = min(made.rows, _SAMPLE // (4 * (made.numbers - 1))), made.design.plan.schema
+    def ours(w: _Work, epoch: Epoch) -> tuple[float, str]:
+        few, form = min(epoch.rows, _SAMPLE // (4 * (epoch.numbers - 1))), epoch.design.plan.schema
         if w["kernel"] in _STEPS:
-            table = random_table(written, w["features"], few, w["kernel"])
+            table = random_table(form, w["features"], few, w["kernel"])
         else:
-            table = Table(written, write_heap(written, dict.fromkeys("uir", np.zeros(few))))
+            table = Table(form, write_heap(form, dict.fromkeys("uir", np.zeros(few))))
         rate = float(decoded(table, 0).rows_per_s)
-        without = made.seconds(rows_per_s=rate)
+        without = epoch.seconds(rows_per_s=rate)
         cause = f"{number(rate / 1e6)} M rows/s decoded here; without, {without.binds} binds"
-        return float(without.total) / made.total, cause
+        return float(without.total) / epoch.total, cause
 
     cells = _cells(chosen, lambda w: float(w["warm"] / w["plain"]), ours)
     note = _data()["notes"]["figure 11"]
@@ -396,8 +396,8 @@ def _striders(chosen: Sequence[_Work]) -> Iterator[Part]:
 
 def _equal_loss(chosen: Sequence[_Work]) -> Iterator[Part]:
     """Return CPUs' time for `_PASSES` epochs beside ours on the paper's part and on a card of today, of generalised linear models."""
-    own = [w for w in chosen if w["group"] == "public" and w["kernel"] in _STEPS]
-    for name, (w, _) in _made(own).items():
+    members = [w for w in chosen if w["group"] == "public" and w["kernel"] in _STEPS]
+    for name, (w, _) in _made(members).items():
         kernel, features = w["kernel"], w["features"]
         table = random_table(schema(kernel, features), features, w["rows"], kernel)
         graph = from_text(text(kernel, _LOSS_BATCH)).trace({"d": features})
@@ -405,14 +405,14 @@ def _equal_loss(chosen: Sequence[_Work]) -> Iterator[Part]:
         rows = []
         for m in peers:
             scaled = ", scaled by rows" * (m.rows_run < m.rows)
-            said = f"{m.name}, {m.threads} thread{'s' * (m.threads > 1)}"
-            rows.append([said, f"{m.seconds * 1e3:.2f}{scaled}", "yes" if m.reached else "no"])
-        lines, whole = [], [m.beside() for m in peers if m.name.endswith(PAGES)]
+            label = f"{m.name}, {m.threads} thread{'s' * (m.threads > 1)}"
+            rows.append([label, f"{m.seconds * 1e3:.2f}{scaled}", "yes" if m.reached else "no"])
+        lines, rivals = [], [m.beside() for m in peers if m.name.endswith(PAGES)]
         for target, worth in ((_TARGET, WORTH), ("u55c", 10.0)):
             took = _trained(kernel, _LOSS_BATCH, features, w["rows"], target, _PASSES).seconds()
             rows.append([f"ours, {target}", f"{float(took.total) * 1e3:.2f}", "yes"])
             streams = ", ".join(f"{k} {float(v) * 1e3:.3g} ms" for k, v in took.streams.items())
-            judged = verdict(took, whole, worth).text
+            judged = verdict(took, rivals, worth).text
             lines.append(f"{target}: {streams}; {worth:g} × asked: {judged}.")
         title = f"{name}, {_PASSES} epochs, warm: ms beside CPUs, to our loss"
         yield plain(title, ["what", "ms", "loss reached"], rows, " ".join(lines))

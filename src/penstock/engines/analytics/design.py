@@ -125,8 +125,8 @@ class AnalyticsDesign(Design):
         )
         if self.refused is not None:  # golden results alone: no part of a machine
             kept = ("threads", "ports", "merge_count", "epochs", "visibility", "page_size")
-            said = {n: getattr(plan, n) for n in ("on_overflow", "on_nan", "on_index", "on_unseen")}
-            return {n: getattr(plan, n) for n in kept} | {"on_null": plan.layout.on_null} | said
+            opts = {n: getattr(plan, n) for n in ("on_overflow", "on_nan", "on_index", "on_unseen")}
+            return {n: getattr(plan, n) for n in kept} | {"on_null": plan.layout.on_null} | opts
         return {
             **{name: getattr(plan, name) for name in names},
             "on_null": plan.layout.on_null,
@@ -160,14 +160,14 @@ class AnalyticsDesign(Design):
 
     def images(self) -> dict[str, bytes]:
         models, unit = self.models(), self.plan.row_unit
-        found = {"boot.bin": images(self.plan, self.runs(), models).boot.tobytes()}
+        files = {"boot.bin": images(self.plan, self.runs(), models).boot.tobytes()}
         if unit is not None and self.plan.deal.ports == 1:
             for t in range(len(unit.tables)):
-                found[f"rows{t}.bin"] = unit.image(t, models).tobytes()
+                files[f"rows{t}.bin"] = unit.image(t, models).tobytes()
         elif unit is not None:
             for k, part in enumerate(row_parts(self.plan, models), self.plan.ports):
-                found[f"rows_m{k}.bin"] = part.tobytes()
-        return found
+                files[f"rows_m{k}.bin"] = part.tobytes()
+        return files
 
     def listings(self) -> dict[str, bytes]:
         from penstock.models.strider.isa import disassemble
@@ -186,11 +186,11 @@ class AnalyticsDesign(Design):
 
     def runs(self) -> list[Codes]:
         """Return the codes of metas and constants in load order."""
-        fmt, found = self.plan.format, []
+        fmt, codes = self.plan.format, []
         for buffer in (self.plan.buffers[n] for n in self.plan.runs):
             value = np.asarray(self.run_values[buffer.name], dtype=np.float64)
-            found.append(value.astype(np.int64) if buffer.integer else fmt.encode(value))
-        return found
+            codes.append(value.astype(np.int64) if buffer.integer else fmt.encode(value))
+        return codes
 
     def models(self) -> dict[str, Codes]:
         """Return the models' start as codes (rows, cols)."""
@@ -239,8 +239,8 @@ class AnalyticsDesign(Design):
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    def opened(self, given: Given) -> Given:
-        return given  # a server's rows are packed as the design's schema says
+    def opened(self, args: Given) -> Given:
+        return args  # a server's rows are packed as the design's schema says
 
     @property
     def names(self) -> Mapping[str, Any]:
@@ -259,10 +259,10 @@ class AnalyticsDesign(Design):
         training = self.workload(self.opened(Given(table, table)))
         if not isinstance(training, Training | Scored):
             raise TypeError("rows that are assumed have no order")
-        found = order(self.plan, training.table.pages)
-        if isinstance(found, HardwareError):
-            raise RunError(found)
-        return found
+        rows = order(self.plan, training.table.pages)
+        if isinstance(rows, HardwareError):
+            raise RunError(rows)
+        return rows
 
     def scoring(
         self, result: Mapping[str, np.ndarray], details: Mapping[str, Any] | None = None
@@ -299,34 +299,34 @@ class AnalyticsDesign(Design):
     def ringed(self, slots: int) -> AnalyticsDesign:
         return replace(self, plan=replace(self.plan, ring=slots))
 
-    def workload(self, given: Given) -> Training | Assumption | Scored | Frozen:
+    def workload(self, args: Given) -> Training | Assumption | Scored | Frozen:
         """Return a training, or the scores of rows. Options: `epochs`, in place of the plan's own; `freeze`, as of `Frozen`.
 
         Raises SourceError for the table, KernelError for a number of epochs that is none, OptionError as `Frozen`.
         """
-        epochs, freeze = given.option("epochs"), given.option("freeze")
-        design = self if given.link is None else replace(self, link=given.link)
+        epochs, freeze = args.option("epochs"), args.option("freeze")
+        design = self if args.link is None else replace(self, link=args.link)
         if epochs is not None:
             plan = replace(self.plan, epochs=checked_epochs(epochs, Span.whole("epochs")))
             design = replace(design, plan=plan)
-        assumed = given.data if given.rows is None else assume(self.plan.schema, given.rows)
+        assumed = args.data if args.rows is None else assume(self.plan.schema, args.rows)
         if isinstance(assumed, Assumed):
             if freeze is not None:
                 raise bad_value("freeze", "which rows stop changing depends on the table: give one")
-            if given.option("indices") is not None and not self.plan.indices:
+            if args.option("indices") is not None and not self.plan.indices:
                 raise bad_value("indices", "the kernel has no index")
-            return Assumption(design, assumed, given.option("indices", 0.0))
-        if given.option("indices") is not None:
+            return Assumption(design, assumed, args.option("indices", 0.0))
+        if args.option("indices") is not None:
             raise bad_value("indices", "a table has its own: it is for rows that are assumed")
-        table = table_on(given.data, given.source, self.plan.walk, self.labels, **self._asked())
+        table = table_on(args.data, args.source, self.plan.walk, self.labels, **self._asked())
         if self.plan.score is not None:
-            return Scored(design, table, given.place)
-        full = Training(design, table, given.place)
+            return Scored(design, table, args.place)
+        full = Training(design, table, args.place)
         if freeze is None:
             return full
 
         def part(epochs: int, start: Mapping[str, np.ndarray], pages: np.ndarray) -> Training:
-            made = replace(design, plan=replace(design.plan, epochs=epochs), start=dict(start))
-            return Training(made, replace(table, pages=pages), given.place)
+            variant = replace(design, plan=replace(design.plan, epochs=epochs), start=dict(start))
+            return Training(variant, replace(table, pages=pages), args.place)
 
         return Frozen(full, design.plan, design.start, table.pages, part, freeze)

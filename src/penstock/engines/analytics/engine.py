@@ -66,58 +66,58 @@ class AnalyticsEngine(Engine):
 
         return {"dana": parts}
 
-    def reads(self, kernel: AnyKernel, given: Given) -> Given:
+    def reads(self, kernel: AnyKernel, args: Given) -> Given:
         from .columns import index_columns, used_columns
 
-        bindings = given.option("bindings")
+        bindings = args.option("bindings")
         asked: dict[str, Any] = {"used": used_columns(kernel, bindings)}
         if names := index_columns(kernel, bindings):
             asked["index_columns"] = names
-        return replace(given, options={**given.options, **asked})
+        return replace(args, options={**args.options, **asked})
 
-    def sizes(self, kernel: AnyKernel, given: Given) -> Mapping[str, int]:
+    def sizes(self, kernel: AnyKernel, args: Given) -> Mapping[str, int]:
         assert isinstance(kernel, Kernel | ScoreKernel)
-        return front(kernel, given)[2].dims
+        return front(kernel, args)[2].dims
 
-    def open(self, source: Any, given: Given) -> Any:
+    def open(self, source: Any, args: Given) -> Any:
         from penstock.tables import open_source
 
-        indices, categories = given.option("index_columns", ()), given.option("categories", ())
-        pages = given.option("pages")
+        indices, categories = args.option("index_columns", ()), args.option("categories", ())
+        pages = args.option("pages")
         if wrong := next((name for name in categories if name not in indices), None):
             message = f"categories: no index takes a column {wrong}"
             hint = closest(wrong, indices) or (
                 f"indices take {', '.join(indices)}" if indices else "the kernel has no index"
             )
             raise error("E609", message, Span.whole("--categories"), hint=hint)
-        used = given.option("used")
-        found = open_source(source, pages=pages, indices=indices, categories=categories, used=used)
-        _check_categories(found, categories)
-        return found
+        used = args.option("used")
+        table = open_source(source, pages=pages, indices=indices, categories=categories, used=used)
+        _check_categories(table, categories)
+        return table
 
-    def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
+    def compile(self, kernel: AnyKernel, part: Target, args: Given) -> AnalyticsDesign:
         from .measure import quicker
 
-        found = self._compiled(kernel, part, given)
-        said = found.plan.by_rows and found.refused is None and not found.plan.tables
-        if (part.ports < 2 and not part.lends) or not said or _placed(given):
-            return found
-        warned, names = kernel.warnings, [found.plan.buffers[n].name for n in found.plan.models]
-        asked = replace(given, options=_in_memory(given, names))
+        design = self._compiled(kernel, part, args)
+        movable = design.plan.by_rows and design.refused is None and not design.plan.tables
+        if (part.ports < 2 and not part.lends) or not movable or _placed(args):
+            return design
+        warned, names = kernel.warnings, [design.plan.buffers[n].name for n in design.plan.models]
+        asked = replace(args, options=_in_memory(args, names))
 
         def in_memory() -> tuple[AnalyticsDesign, AnalyticsPlan]:
             other = self._compiled(kernel, part, asked)
             return other, other.plan
 
-        best = quicker(found, found.plan, given, in_memory)
+        best = quicker(design, design.plan, args, in_memory)
         kernel.warnings = warned
         return best
 
-    def compile_any(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
-        return self._compiled(kernel, part, given, quick=True)
+    def compile_any(self, kernel: AnyKernel, part: Target, args: Given) -> AnalyticsDesign:
+        return self._compiled(kernel, part, args, quick=True)
 
     def _compiled(
-        self, kernel: AnyKernel, part: Target, given: Given, quick: bool = False
+        self, kernel: AnyKernel, part: Target, args: Given, quick: bool = False
     ) -> AnalyticsDesign:
         """Return the design; a quick one is of the first plan that fits, and not of the fastest."""
         from penstock.dsl.analytics.lower_rows import by_rows
@@ -131,20 +131,20 @@ class AnalyticsEngine(Engine):
         from .measure import few_rows, measure, tuples_of_run
 
         assert isinstance(kernel, Kernel | ScoreKernel)
-        graph, schema, binding = _bound(kernel, part, given)
-        fmt = _format(given.format)
-        timing = timing_of(given.memory, part)
-        choices = _choices(given, fmt, graph)
+        graph, schema, binding = _bound(kernel, part, args)
+        fmt = _format(args.format)
+        timing = timing_of(args.memory, part)
+        choices = _choices(args, fmt, graph)
         policy = InputPolicy(choices.on_overflow, choices.on_nan)
         check_counts(graph, fmt)
         if graph.score and not policy.saturates:
             check_learned(graph, fmt)
         elif not graph.score:
             kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt, policy)]
-        rows = None if graph.score else few_rows(given, schema, part)
+        rows = None if graph.score else few_rows(args, schema, part)
         decides = not quick and (timing.shift_invariant or not graph.score)
-        once = tuples_of_run(given, graph.epochs) if by_rows(graph) else None
-        zipf = given.option("indices", 0.0)
+        once = tuples_of_run(args, graph.epochs) if by_rows(graph) else None
+        zipf = args.option("indices", 0.0)
         exact = measure(schema, timing, rows, zipf, once) if decides else None
         planned = plan(
             graph,
@@ -166,7 +166,7 @@ class AnalyticsEngine(Engine):
         return AnalyticsDesign(
             part,
             timing,
-            replace(planned, ring=given.option("ring") or 0),
+            replace(planned, ring=args.option("ring") or 0),
             {name: initial_value(v) for name, v in models.items()},
             {name: v.shape for name, v in models.items()},
             dict(planned.notes["run_values"]),
@@ -197,29 +197,29 @@ class AnalyticsEngine(Engine):
             given_verilog=verilog,
         )
 
-    def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
+    def check(self, kernel: AnyKernel, args: Given, design: Design | None) -> Iterable[Part]:
         from penstock.dsl.analytics.on_chip import golden_alone, why_golden_alone
 
         from .sections import binding_grid
 
         assert isinstance(kernel, Kernel)
         warned = kernel.warnings
-        dims = given.option("dims", {})
+        dims = args.option("dims", {})
         unknown = any(name not in dims for name in kernel.dim_names)
-        if given.source is None and unknown:
+        if args.source is None and unknown:
             graph = kernel.outline(dims)  # sizes may stay unknown
             kernel.warnings = warned or [*kernel.warnings, *golden_alone(graph)]
             return ()
-        graph, schema, binding = front(kernel, given)
+        graph, schema, binding = front(kernel, args)
         # the plan's are the same and more
-        if given.source is None:
+        if args.source is None:
             kernel.warnings = warned or [*kernel.warnings, *golden_alone(graph)]
             return (binding_grid(graph, None, binding),)
         reason = why_golden_alone(graph, indices=binding.indices)
         kernel.warnings = warned or [*kernel.warnings, *golden_alone(graph, reason)]
         return (binding_grid(graph, schema, binding),)
 
-    def unreadable(self, kernel: AnyKernel, given: Given, design: Design | None) -> Failure | None:
+    def unreadable(self, kernel: AnyKernel, args: Given, design: Design | None) -> Failure | None:
         from penstock.dsl.analytics.lower_rows import by_rows
         from penstock.host.sources import Table
         from penstock.models.strider.config import WalkConfig
@@ -228,16 +228,16 @@ class AnalyticsEngine(Engine):
         from penstock.tables import table_failure
         from penstock.targets import target_named
 
-        table = given.data
+        table = args.data
         if design is not None or not isinstance(table, Table):
-            return super().unreadable(kernel, given, design)
+            return super().unreadable(kernel, args, design)
         assert isinstance(kernel, Kernel)
-        graph, schema, binding = front(kernel, given)
+        graph, schema, binding = front(kernel, args)
         if by_rows(graph):  # what its indices are is in the plan
-            plan = self.compile(kernel, target_named(self.default_target), given)
-            return super().unreadable(kernel, given, plan)
-        fmt = _format(given.format)
-        choices = _choices(given, fmt, graph)
+            plan = self.compile(kernel, target_named(self.default_target), args)
+            return super().unreadable(kernel, args, plan)
+        fmt = _format(args.format)
+        choices = _choices(args, fmt, graph)
         columns = [part for parts in binding.fields.values() for part in parts]
         starts = accumulate((part.count for part in columns), initial=0)
         places = tuple(
@@ -247,8 +247,8 @@ class AnalyticsEngine(Engine):
         layout = TupleLayout(1, sum(p.count for p in columns), (), places, choices.on_null)
         policy = InputPolicy(choices.on_overflow, choices.on_nan)
         walk = WalkConfig(schema, layout, fmt, choices.visibility, policy)
-        found = walk_table(table.pages, walk).error
-        return None if found is None else table_failure(given.source, table, found, walk)
+        failure = walk_table(table.pages, walk).error
+        return None if failure is None else table_failure(args.source, table, failure, walk)
 
     def sections(self, outcome: Outcome) -> Iterable[Part]:
         from .sections import summary
@@ -261,7 +261,7 @@ class AnalyticsEngine(Engine):
         return (profile(outcome),)
 
     def peers(
-        self, kernel: AnyKernel, given: Given, outcome: Outcome, epochs: int
+        self, kernel: AnyKernel, args: Given, outcome: Outcome, epochs: int
     ) -> tuple[Sequence[Peer], Sequence[str]]:
         from penstock.host.sources import Table
 
@@ -271,12 +271,12 @@ class AnalyticsEngine(Engine):
         table = getattr(outcome.workload, "table", None)
         if not isinstance(table, Table):
             return (), ()
-        graph, _, binding = front(kernel, replace(given, data=table))
+        graph, _, binding = front(kernel, replace(args, data=table))
         values = arrays(table, binding)
         shaped = {n: v.reshape(len(v), *graph.variables[n].shape) for n, v in values.items()}
         return peers(graph, shaped, epochs)
 
-    def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
+    def largest(self, kernel: AnyKernel, part: Target, args: Given, smaller: int = 0) -> str:
         if not isinstance(kernel, Kernel):
             return "choose a target with a larger part: run.predict(…, target=…)"
         if not kernel.dim_names:
@@ -284,7 +284,7 @@ class AnalyticsEngine(Engine):
                 "the kernel's sizes are written in it: with a named dimension, "
                 "the largest size that fits would stand here"
             )
-        dims = {name: size for name, size in _sizes(kernel, given).items() if isinstance(size, int)}
+        dims = {name: size for name, size in _sizes(kernel, args).items() if isinstance(size, int)}
         asked = {name: dims.get(name, _LARGEST) for name in kernel.dim_names}
         # a size for one dimension alone, or one for all together
         for chosen in dict.fromkeys([*((name,) for name in asked), tuple(asked)]):
@@ -295,7 +295,7 @@ class AnalyticsEngine(Engine):
                 middle = (low + high + 1) // 2 if low else 1  # most often, not even that fits
                 sizes = {name: min(asked[name], middle) for name in chosen}
                 tried = {**dict.fromkeys(kernel.dim_names, 1), **dims, **sizes}
-                if self._plans(kernel, part, given, tried):
+                if self._plans(kernel, part, args, tried):
                     low = middle
                 else:
                     high = middle - 1
@@ -305,36 +305,36 @@ class AnalyticsEngine(Engine):
                 fits = "fits is" if len(chosen) == 1 else "fit are"
                 most = [str(min(asked[name], low)) for name in chosen]
                 most = most[:1] if len({*most}) == 1 else most
-                said = f"the largest {' and '.join(chosen)} that {fits} about {' and '.join(most)}"
-                forced = [o.flag for o in FORCES if given.option(o.name) is not None]
-                return f"{said}, without {' and '.join(forced)}" if forced else said
-        return super().largest(kernel, part, given, smaller)
+                text = f"the largest {' and '.join(chosen)} that {fits} about {' and '.join(most)}"
+                forced = [o.flag for o in FORCES if args.option(o.name) is not None]
+                return f"{text}, without {' and '.join(forced)}" if forced else text
+        return super().largest(kernel, part, args, smaller)
 
-    def _plans(self, kernel: Kernel, part: Target, given: Given, dims: Mapping[str, int]) -> bool:
+    def _plans(self, kernel: Kernel, part: Target, args: Given, dims: Mapping[str, int]) -> bool:
         """Return whether the kernel with these sizes fits, and memory holds a run."""
         from penstock.dsl.core.diagnostics import KernelError
         from penstock.host.sources import SourceError
 
         try:
-            fewer = _fewer(kernel.trace(dims), given.option("bindings", {}))
+            fewer = _fewer(kernel.trace(dims), args.option("bindings", {}))
             options = {"dims": dims, "bindings": fewer, "prefer": "area"}
-            made = self._compiled(
-                kernel, part, Given(format=given.format, options=options), quick=True
+            design = self._compiled(
+                kernel, part, Given(format=args.format, options=options), quick=True
             )
-            made.held(Given(rows=given.rows or 1))
+            design.held(Given(rows=args.rows or 1))
         except (KernelError, SourceError):
             return False
         return True
 
 
-def _sizes(kernel: Kernel, given: Given) -> Mapping[str, Any]:
+def _sizes(kernel: Kernel, args: Given) -> Mapping[str, Any]:
     """Return the sizes of a kernel's dimensions, as far as options and the table say them."""
     from penstock.dsl.core.diagnostics import KernelError
 
     try:
-        return front(kernel, given)[2].dims
+        return front(kernel, args)[2].dims
     except KernelError:
-        return dict(given.option("dims", {}))
+        return dict(args.option("dims", {}))
 
 
 def _score(graph: Graph, schema: Schema, binding: Binding) -> dict[str, Any]:
@@ -360,7 +360,7 @@ def _score(graph: Graph, schema: Schema, binding: Binding) -> dict[str, Any]:
 
 def _names(graph: Graph, schema: Schema, binding: Binding) -> dict[str, Any]:
     """Return by model the columns that its elements belong to: those of the first input whose one dimension is the model's last."""
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for model in graph.of_kind("model"):
         for v in graph.of_kind("input"):
             if not v.dims or model.dims[-1:] != v.dims or isinstance(v.dims[0], int):
@@ -373,9 +373,9 @@ def _names(graph: Graph, schema: Schema, binding: Binding) -> dict[str, Any]:
                     f"{column.name}[{k + 1}]" if column.is_array else column.name for k in places
                 ]
             rows = math.prod(model.shape[:-1])
-            found[model.name] = names if len(model.shape) == 1 else [names] * rows
+            columns[model.name] = names if len(model.shape) == 1 else [names] * rows
             break
-    return found
+    return columns
 
 
 def _check_categories(source: Any, named: Sequence[str]) -> None:
@@ -388,21 +388,21 @@ def _check_categories(source: Any, named: Sequence[str]) -> None:
             raise error("E609", message, Span.whole("--categories"), hint=hint)
 
 
-def _placed(given: Given) -> bool:
+def _placed(args: Given) -> bool:
     """Return whether the user fixes where models lie, or wants another plan than the fastest."""
-    choices = given.option("choices")
-    fixed = [given.option(name) for name in ("place", "prefer")]
+    choices = args.option("choices")
+    fixed = [args.option(name) for name in ("place", "prefer")]
     if choices is not None:
         fixed += [choices.place, choices.prefer != "time"]
     return any(fixed)
 
 
-def _in_memory(given: Given, models: Iterable[str]) -> dict[str, Any]:
+def _in_memory(args: Given, models: Iterable[str]) -> dict[str, Any]:
     """Return the options with these models in memory."""
-    return {**given.options, "place": dict.fromkeys(models, "memory")}
+    return {**args.options, "place": dict.fromkeys(models, "memory")}
 
 
-def front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, Binding]:
+def front(kernel: Kernel | ScoreKernel, args: Given) -> tuple[Graph, Schema, Binding]:
     """Return the kernel's graph for given data, the table's schema, and how its columns are bound.
 
     Without a table, or for random numbers, the table is one of the kernel's own shapes.
@@ -414,72 +414,72 @@ def front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, Bi
 
     from .columns import check_spare, counted, counts_learned, counts_of, hashed
 
-    dims, bindings = given.option("dims"), given.option("bindings")
-    if given.data is None or isinstance(given.data, str):
+    dims, bindings = args.option("dims"), args.option("bindings")
+    if args.data is None or isinstance(args.data, str):
         schema = fitted(schema_for(kernel.trace(dims), bindings=bindings))
     else:
-        schema = given.data if isinstance(given.data, Schema) else given.data.schema
-    unusable = getattr(given.data, "unusable", None)
-    counts = counts_of(given.data) if kernel.of_kind("index") else None
+        schema = args.data if isinstance(args.data, Schema) else args.data.schema
+    unusable = getattr(args.data, "unusable", None)
+    counts = counts_of(args.data) if kernel.of_kind("index") else None
     if isinstance(kernel, ScoreKernel):
         counts = counts_learned(kernel, bindings)
     binding = bind(kernel, schema, bindings, dims, unusable, counts)
-    if given.option("on_unseen") == "last":
+    if args.option("on_unseen") == "last":
         check_spare(schema, binding, kernel)
     graph = kernel.trace(binding.dims)
     for index in binding.indices.values():
         schema = index.with_places(schema)
     hashed(graph, schema, binding)
     counted(graph, binding)
-    metas, init, epochs = (given.option(name) for name in ("metas", "init", "epochs"))
+    metas, init, epochs = (args.option(name) for name in ("metas", "init", "epochs"))
     return with_overrides(graph, metas, init, epochs), schema, binding
 
 
 def _bound(
-    kernel: Kernel | ScoreKernel, part: Target, given: Given
+    kernel: Kernel | ScoreKernel, part: Target, args: Given
 ) -> tuple[Graph, Schema, Binding]:
     """Return `front` with pages that suit the part, where Penstock packs them."""
     from penstock.assumed import paged
     from penstock.tables import packed_here
 
-    graph, schema, binding = front(kernel, given)
-    if packed_here(given.data, given.source):
+    graph, schema, binding = front(kernel, args)
+    if packed_here(args.data, args.source):
         schema = paged(schema, part)
     return graph, schema, binding
 
 
-def _choices(given: Given, fmt: Format, graph: Graph) -> Any:
+def _choices(args: Given, fmt: Format, graph: Graph) -> Any:
     """Return what the user fixes of the plan. Raises KernelError (E608, E498)."""
     from penstock.dsl.analytics.plan import Choices
 
     from .hot import hot_rows
 
-    choices = given.option("choices")
+    choices = args.option("choices")
     if choices is None:
-        numbers = {n: given.option(n) for n in ("lanes", "threads", "ports", "walkers")}
+        numbers = {n: args.option(n) for n in ("lanes", "threads", "ports", "walkers")}
         choices = Choices(**numbers)
     policies = ("on_null", "on_overflow", "on_nan", "on_index", "on_unseen", "visibility")
     wanted = (*policies, "prefer", "fill", "place", "dedupe")
-    said = {n: given.option(n) for n in wanted if given.option(n) is not None}
-    if hot := given.option("hot"):
-        said["hot"] = hot_rows(hot, graph)
-    choices = replace(choices, **said)
+    overrides = {n: args.option(n) for n in wanted if args.option(n) is not None}
+    if hot := args.option("hot"):
+        overrides["hot"] = hot_rows(hot, graph)
+    choices = replace(choices, **overrides)
     input_policy(choices.on_overflow, choices.on_nan, has_nan=fmt.is_float, format=fmt.name)
     return choices
 
 
-def _format(given: str | Format | None) -> Format:
+def _format(choice: str | Format | None) -> Format:
     """Return the format that is asked for, float32 without. Raises KernelError (E603)."""
     from penstock.models.numerics.formats import float32, parse_format
 
-    if not isinstance(given, str):
-        return given or float32
+    if not isinstance(choice, str):
+        return choice or float32
     try:
-        return parse_format(given)
+        return parse_format(choice)
     except ValueError as problem:
         what, _, hint = str(problem).partition("; ")
         hint = (
-            closest(given.strip().lower(), ("float32", "bfloat16", "float16"))
+            closest(choice.strip().lower(), ("float32", "bfloat16", "float16"))
             or hint
             or "float32, bfloat16, float16 and fixed:8,24 are such formats"
         )

@@ -46,17 +46,17 @@ def rows_of(table: Table, features: int) -> _Rows:
     lowers = np.ascontiguousarray(table.pages[:, 12:14]).view("<u2")[:, 0]
     changes = np.flatnonzero(np.diff(lowers, prepend=-1)).tolist()
     counts, at = (lowers.astype(np.int64) - 24) // 4, 0
-    found = np.empty((int(counts.sum()), features + 1), dtype=np.float32)
+    rows = np.empty((int(counts.sum()), features + 1), dtype=np.float32)
     for first, end in itertools.pairwise([*changes, len(lowers)]):  # pages of as many tuples
         shape = (end - first, int(counts[first]))
-        out = found[at : at + shape[0] * shape[1]].reshape(*shape, -1)
+        out = rows[at : at + shape[0] * shape[1]].reshape(*shape, -1)
         block = words[first:end]
         for place, kind, count, to in ((28, label, 1, features), (56, "<f4", features, 0)):
             part = block.view(kind)[:, (page - size + place) // 4 :]
             tuples = np.lib.stride_tricks.as_strided(part, (*shape, count), (page, -size, 4))
             out[:, :, to : to + count] = tuples
         at += shape[0] * shape[1]
-    return found
+    return rows
 
 
 def _loss(kernel: str, rows: _Rows, w: NDArray[Any]) -> float:
@@ -104,9 +104,9 @@ def measured(
     goal = _loss(kernel, rows, compiled.run(rows, epochs).models["w"]) * (1 + 1e-3)
 
     def from_pages(name: str, train: Callable[[_Rows, int], Any]) -> Peer:
-        def timed(made: Table, count: int, threads: int) -> Any:
-            few = -(-len(made.pages) * count // len(rows))  # pages that hold so many rows
-            part = rows_of(Table(made.schema, made.pages[:few]), features)
+        def timed(source: Table, count: int, threads: int) -> Any:
+            few = -(-len(source.pages) * count // len(rows))  # pages that hold so many rows
+            part = rows_of(Table(source.schema, source.pages[:few]), features)
             return train(part[:count], threads)
 
         return Peer(
@@ -119,11 +119,11 @@ def measured(
     def from_rows(part: _Rows, count: int, threads: int) -> Any:
         return in_c(part[:count], threads)
 
-    found = [Peer("C", len(rows), lambda: rows, from_rows, lambda w: _loss(kernel, rows, w))]
-    found.append(from_pages("C", in_c))
-    found.append(from_pages("NumPy", lambda part, _: _batches(kernel, part, batch, epochs)))
+    peers = [Peer("C", len(rows), lambda: rows, from_rows, lambda w: _loss(kernel, rows, w))]
+    peers.append(from_pages("C", in_c))
+    peers.append(from_pages("NumPy", lambda part, _: _batches(kernel, part, batch, epochs)))
     if kernel != "svm":
         name = "closed form" if kernel == "linear" else "IRLS"
-        found.append(from_pages(name, lambda part, _: _exact(kernel, part, goal)))
-    for peer in found:
+        peers.append(from_pages(name, lambda part, _: _exact(kernel, part, goal)))
+    for peer in peers:
         yield from measure(peer, ours=goal)

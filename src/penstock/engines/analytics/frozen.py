@@ -63,8 +63,8 @@ class Frozen(Workload):
         self.streamed, self.value_bytes = full.streamed, full.value_bytes
         self.eps, self.window = _checked(freeze)
         learned = (op.dest for op in plan.ops if not op.changes_rows and op.dest in plan.models)
-        if (whole := next(learned, None)) is not None:
-            name = plan.buffers[whole].name
+        if (model := next(learned, None)) is not None:
+            name = plan.buffers[model].name
             what = f"a tuple is left out for its rows, and {name} is no model of rows"
             raise bad_value("freeze", what)
         if len(self._changes) < sum(op.changes_rows for op in plan.ops):
@@ -74,8 +74,8 @@ class Frozen(Workload):
     @cached_property
     def _changes(self) -> list[tuple[str, np.ndarray]]:
         """Of each change the model, and the rows of each tuple (tuples, places)."""
-        found = rows_asked(self.plan, walk_port(self.plan, self.heap).tuples)
-        return [(self.plan.buffers[op.dest].name, rows) for op, rows in found if op.changes_rows]
+        lookups = rows_asked(self.plan, walk_port(self.plan, self.heap).tuples)
+        return [(self.plan.buffers[op.dest].name, rows) for op, rows in lookups if op.changes_rows]
 
     def _parts(self, trained: Callable[[Workload], Result]) -> Iterator[tuple[Workload, Result]]:
         """Yield the trainings one after the other, with what `trained` makes of each."""

@@ -75,26 +75,26 @@ def recognised(graph: Graph) -> Glm | None:
     batches = [slice(0, size), slice(size, 2 * size) if graph.merge_count else slice(0, size)]
     runs = [(size, 0), (size, 1), (2 * size, 1) if graph.merge_count else (size, 2)]
     for kind, (slope, labels) in _SLOPES.items():
-        found = Glm(kind, xs[0].name, ys[0].name, weights[0], bias, 0.0)
+        model = Glm(kind, xs[0].name, ys[0].name, weights[0], bias, 0.0)
         y = source.choice(labels, 2 * size) if labels else source.normal(size=2 * size)
         states = [
-            interp.run(graph, {found.x: x[:rows], found.y: y[:rows]}, epochs=epochs).models
+            interp.run(graph, {model.x: x[:rows], model.y: y[:rows]}, epochs=epochs).models
             for rows, epochs in runs
         ]
         slopes, changes = [], []
         for rows, (before, after) in zip(batches, pairwise(states), strict=True):
             error, w = (
-                slope(found.score(x[rows], before), y[rows]) / size,
-                np.ravel(before[found.w]),
+                slope(model.score(x[rows], before), y[rows]) / size,
+                np.ravel(before[model.w]),
             )
             mean = np.append(error @ x[rows], error.sum() if bias else [])
             slopes.append(np.column_stack([mean, np.append(w, [0.0] * bool(bias))]))
-            moved = [np.ravel(before[name] - after[name]) for name in (found.w, bias) if name]
+            moved = [np.ravel(before[name] - after[name]) for name in (model.w, bias) if name]
             changes.append(np.concatenate(moved))
-        whole, change = np.concatenate(slopes), np.concatenate(changes)
-        step, decay = np.linalg.lstsq(whole, change, rcond=None)[0]
-        if step > 0 and np.allclose(change, whole @ [step, decay], 1e-6, 1e-9):
-            return replace(found, step=float(step))
+        matrix, change = np.concatenate(slopes), np.concatenate(changes)
+        step, decay = np.linalg.lstsq(matrix, change, rcond=None)[0]
+        if step > 0 and np.allclose(change, matrix @ [step, decay], 1e-6, 1e-9):
+            return replace(model, step=float(step))
     return None
 
 
@@ -102,34 +102,34 @@ def scikit_learn(
     graph: Graph, table: Mapping[str, _Array], epochs: int, models: Mapping[str, _Array]
 ) -> Peer | str:
     """Return scikit-learn's model of a kernel, to our loss at most, or why there is none; `models`: as we learn them."""
-    found = recognised(graph)
-    if found is None:
+    model = recognised(graph)
+    if model is None:
         return NONE
     try:
         from sklearn import linear_model
     except ImportError:
         return "scikit-learn is not installed"
-    x, y = np.asarray(table[found.x], np.float64), np.ravel(table[found.y]).astype(np.float64)
-    labels = _SLOPES[found.kind][1]
+    x, y = np.asarray(table[model.x], np.float64), np.ravel(table[model.y]).astype(np.float64)
+    labels = _SLOPES[model.kind][1]
     if labels and set(np.unique(y[: max(1, len(y) // 64)])) != set(labels):
         return f"{NONE}: labels are not both {labels[0]:g} and {labels[1]:g}"
-    own: dict[str, Any] = {"fit_intercept": found.b is not None}
-    each = found.step / (graph.merge_count or len(y))  # it learns row by row
+    options: dict[str, Any] = {"fit_intercept": model.b is not None}
+    each = model.step / (graph.merge_count or len(y))  # it learns row by row
     fixed = {"learning_rate": "constant", "eta0": each, "max_iter": epochs, "tol": None}
     make: Callable[[], Any] = {
-        "linear": lambda: linear_model.LinearRegression(**own),
-        "logistic": lambda: linear_model.LogisticRegression(C=1e12, **own),
-        "svm": lambda: linear_model.SGDClassifier(penalty=None, shuffle=False, **fixed, **own),
-    }[found.kind]
+        "linear": lambda: linear_model.LinearRegression(**options),
+        "logistic": lambda: linear_model.LogisticRegression(C=1e12, **options),
+        "svm": lambda: linear_model.SGDClassifier(penalty=None, shuffle=False, **fixed, **options),
+    }[model.kind]
 
-    def run(made: tuple[_Array, _Array], count: int, threads: int) -> Any:
+    def run(arrays: tuple[_Array, _Array], count: int, threads: int) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what did not converge: its loss says it
-            return make().fit(made[0][:count], made[1][:count])
+            return make().fit(arrays[0][:count], arrays[1][:count])
 
     def reached(fit: Any) -> float:
-        return loss(found.kind, x @ np.ravel(fit.coef_) + np.ravel(fit.intercept_), y)
+        return loss(model.kind, x @ np.ravel(fit.coef_) + np.ravel(fit.intercept_), y)
 
-    goal = loss(found.kind, found.score(x, models), y) * (1 + 1e-3)
+    goal = loss(model.kind, model.score(x, models), y) * (1 + 1e-3)
     name = f"scikit-learn's {type(make()).__name__}"
-    return Peer(name, len(y), lambda: (x, y), run, reached, found.kind != "svm", goal)
+    return Peer(name, len(y), lambda: (x, y), run, reached, model.kind != "svm", goal)

@@ -21,14 +21,14 @@ _AGAIN = "make it anew: penstock profile KERNEL --data SRC --out FILE.json"
 _PROFILE = Input("a profile", _AGAIN, no_profile)
 
 
-def hottest(kernel: str, found: Mapping[str, Lookups], sizes: Mapping[str, int], most: int) -> str:
+def hottest(kernel: str, usage: Mapping[str, Lookups], sizes: Mapping[str, int], most: int) -> str:
     """Return a profile as JSON: of each model how many rows it has, and those that are asked for most, the hottest first."""
     models = {}
-    for name, asked in found.items():
+    for name, asked in usage.items():
         rows, counts = np.unique(asked.rows, return_counts=True)
         order = np.lexsort((rows, -counts))[:most]
-        told = {"rows": rows[order].tolist(), "lookups": counts[order].tolist()}
-        models[name] = {"of": sizes[name], **told}
+        entry = {"rows": rows[order].tolist(), "lookups": counts[order].tolist()}
+        models[name] = {"of": sizes[name], **entry}
     return json.dumps({"kernel": kernel, "models": models}) + "\n"
 
 
@@ -37,12 +37,12 @@ def hot_rows(file: str, graph: Graph) -> dict[str, list[int]]:
 
     Raises KernelError (E498) for a file that cannot be read, is cut or no profile, or is that of another kernel or of a table of another size.
     """
-    told = _PROFILE.json(file)
-    models = _models(told)
+    profile = _PROFILE.json(file)
+    models = _models(profile)
     if models is None:
         raise no_profile(f"{file} is no profile", _AGAIN)
-    if told["kernel"] != graph.name:
-        what = f"{file} is the profile of the kernel {told['kernel']}, not of {graph.name}"
+    if profile["kernel"] != graph.name:
+        what = f"{file} is the profile of the kernel {profile['kernel']}, not of {graph.name}"
         raise no_profile(what, _AGAIN)
     sizes = {v.name: (*v.shape, 1)[0] for v in graph.of_kind("model")}
     for name, model in models.items():
@@ -52,11 +52,11 @@ def hot_rows(file: str, graph: Graph) -> dict[str, list[int]]:
     return {name: model["rows"] for name, model in models.items()}
 
 
-def _models(told: Any) -> dict[str, Any] | None:
+def _models(profile: Any) -> dict[str, Any] | None:
     """Return what a profile says of its models, None where it is none."""
-    if not isinstance(told, dict) or not isinstance(told.get("kernel"), str):
+    if not isinstance(profile, dict) or not isinstance(profile.get("kernel"), str):
         return None
-    models = told.get("models")
+    models = profile.get("models")
     if not isinstance(models, dict):
         return None
     for model in models.values():

@@ -165,33 +165,33 @@ class _Writer:
         start, take, join = [], [], []
         returned, at = [], 0
         for k in self.merges:
-            node, own = self.nodes[k], self.value(k, "a", "b")
+            node, accumulator = self.nodes[k], self.value(k, "a", "b")
             op = f"{_FOLDS[node.attrs['op']]}::"
             part = "1" if node.attrs.get("counts") else self.value(node.inputs[0], "a", "b")
-            other = own.replace(f"v{k}", f"(from + {self.places[k][1]})")
-            start.append(self.each(k, f"{own} = {op}none;"))
-            take.append(self.each(k, f"{own} = {op}of({own}, {part});"))
-            join.append(self.each(k, f"{own} = {op}of({own}, {other});"))
+            other = accumulator.replace(f"v{k}", f"(from + {self.places[k][1]})")
+            start.append(self.each(k, f"{accumulator} = {op}none;"))
+            take.append(self.each(k, f"{accumulator} = {op}of({accumulator}, {part});"))
+            join.append(self.each(k, f"{accumulator} = {op}of({accumulator}, {other});"))
         for k in self.graph.returns:
             index = f"{at} + a * {self.shapes[k][1]} + b"
             returned.append(self.each(k, f"next[{index}] = {self.value(k, 'a', 'b')};"))
             at += math.prod(self.shapes[k])
         until = self.graph.until
-        given, width = "const T* fixed, const T* models, T* scratch", self.sizes["row"]
+        params, width = "const T* fixed, const T* models, T* scratch", self.sizes["row"]
         shared = self.pointers("fixed", "models", "scratch")
         loop = (
             f"for (const T* row = rows + first * {width}; first < end; first++, row += {width}) {{"
         )
         bodies = {
-            f"void slice({given}, const T* rows, long first, long end)": [
+            f"void slice({params}, const T* rows, long first, long end)": [
                 *shared, *self.region(Region.MODEL), *start, loop, *self.pointers("row"),
                 *self.region(Region.TUPLE), *take, "}",
             ],
             "void combine(T* scratch, const T* from)": [*self.pointers("scratch"), *join],
-            f"void finish({given}, const T* row, T* next)": [
+            f"void finish({params}, const T* row, T* next)": [
                 *shared, *self.pointers("row"), *self.region(Region.MERGED), *returned,
             ],
-            f"bool holds({given}, const T* row)": [
+            f"bool holds({params}, const T* row)": [
                 *shared, *self.pointers("row"), *self.region(Region.CONVERGENCE),
                 "return false;" if until is None else f"return {self.value(until, 'a', 'b')} != 0;",
             ],
@@ -251,8 +251,8 @@ class InC:
             self.graph.epochs if epochs is None else epochs, threads, ctypes.byref(over),
         )  # fmt: skip
         ends = np.cumsum([math.prod(v.shape) for v in variables])[:-1]
-        found = {
+        weights = {
             v.name: part.reshape(v.shape)
             for v, part in zip(variables, np.split(models, ends), strict=True)
         }
-        return Training(found, int(done), bool(over))
+        return Training(weights, int(done), bool(over))

@@ -74,20 +74,20 @@ def row_counters(
     """Return what a row unit moved, what it waited for, which rows and which DRAM bank were asked for most."""
     counts = unit.counts
     moved = counts.lookups, counts.hits, counts.fetched, counts.written
-    found = dict(zip(ROW_COUNTERS, moved, strict=True))
-    found |= {f"row_waits.{cause}": cycles for cause, cycles in unit.waits.items()}
-    found["rows_late"] = unit.late
+    counters = dict(zip(ROW_COUNTERS, moved, strict=True))
+    counters |= {f"row_waits.{cause}": cycles for cause, cycles in unit.waits.items()}
+    counters["rows_late"] = unit.late
     for t, table in enumerate(unit.config.tables):
         mine = [n for n, place in enumerate(unit.config.places) if place.table == t]
         if len(asked):
             row, times = busiest(asked[:, mine])
-            found |= {
+            counters |= {
                 f"hottest_row.{table.models[0]}": row,
                 f"hottest_lookups.{table.models[0]}": times,
             }
     if bank := busiest_bank(memory, unit.moved, deal):
-        found |= dict(zip(("busiest_bank", "busiest_bank_rows"), bank, strict=True))
-    return found
+        counters |= dict(zip(("busiest_bank", "busiest_bank_rows"), bank, strict=True))
+    return counters
 
 
 def rows_moved(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Row]:
@@ -95,14 +95,14 @@ def rows_moved(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Row]:
     run = outcome.rtl or outcome.model
     if not plan.tables or run is None or plan.row_unit is None:
         return
-    told = outcome.model.counters if outcome.model is not None else {}
+    stats = outcome.model.counters if outcome.model is not None else {}
     for t, table in enumerate(plan.tables):
         lines, size = f"{table.lines:,} of {table.rows:,} rows", plan.row_unit.row_bytes(t)
         pinned = f", {len(table.pinned):,} of them hot ones" if table.pinned else ""
         name = table.models[0]
         hottest = ""
-        if (row := told.get(f"hottest_row.{name}")) is not None:
-            hottest = f"; hottest row {row:,}, {told[f'hottest_lookups.{name}']:,} times an epoch"
+        if (row := stats.get(f"hottest_row.{name}")) is not None:
+            hottest = f"; hottest row {row:,}, {stats[f'hottest_lookups.{name}']:,} times an epoch"
         yield Row(
             " and ".join(table.models),
             f"in memory, {size} bytes a row; {lines} held on chip{pinned}{hottest}",
@@ -114,17 +114,17 @@ def rows_moved(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Row]:
     share = f"{counts['row_hits'] / max(asked, 1):.1%}"
     yield Row("rows", f"{asked:,} asked for, {share} of them held")
     bank = ""
-    if (number := told.get("busiest_bank")) is not None:
-        bank = f"; busiest bank {number} with {told['busiest_bank_rows'] / max(sum(moved), 1):.1%}"
+    if (number := stats.get("busiest_bank")) is not None:
+        bank = f"; busiest bank {number} with {stats['busiest_bank_rows'] / max(sum(moved), 1):.1%}"
     yield Row("  moved", "{:,} fetched, {:,} written back".format(*moved) + bank)
     if outcome.rtl is None and outcome.design is not None and outcome.design.uncounted:
         yield Row("  port", "their own; on the board they share the pages', which takes longer")
-    yield from _row_waits(told, outcome.cycles or 0)
+    yield from _row_waits(stats, outcome.cycles or 0)
 
 
-def _row_waits(told: Mapping[str, int], cycles: int) -> Iterable[Row]:
+def _row_waits(stats: Mapping[str, int], cycles: int) -> Iterable[Row]:
     """Yield what the row unit waited for, and how long tuples waited for their rows."""
-    waits = {text: told[key] for key, text in _CAUSES.items() if told.get(key)}
+    waits = {text: stats[key] for key, text in _CAUSES.items() if stats.get(key)}
     if waits and cycles:
         yield Row("  waits", "cycles, of all (a tuple's overlap with the others)")
         for text, count in waits.items():

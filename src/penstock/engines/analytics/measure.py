@@ -50,17 +50,17 @@ class Measure:
     def __init__(
         self, schema: Schema, memory: Memory, rows: int | None, zipf: float, known: bool
     ) -> None:
-        self.schema, self.given, self.known = schema, memory, known
+        self.schema, self.timing, self.known = schema, memory, known
         self.rows, self.zipf = rows or ROWS, zipf
         self._events: dict[tuple[object, ...], Events] = {}
 
     @cached_property
     def memory(self) -> Memory:
-        if isinstance(self.given, FixedLatency):
-            return self.given
+        if isinstance(self.timing, FixedLatency):
+            return self.timing
         from penstock.sim.memory.dram import fast
 
-        return fast(self.given)
+        return fast(self.timing)
 
     @cached_property
     def table(self) -> Assumed:
@@ -70,8 +70,8 @@ class Measure:
         """Return what a full page costs."""
         key = plan.layout, plan.window_latency
         if key not in self._events:
-            found = analyse(plan.port, plan.walk, self.table.full[None])
-            self._events[key] = found.runs[0][1]
+            analysis = analyse(plan.port, plan.walk, self.table.full[None])
+            self._events[key] = analysis.runs[0][1]
         return self._events[key]
 
     def __call__(self, plan: AnalyticsPlan) -> float:
@@ -81,8 +81,8 @@ class Measure:
             tuples = in_turn(plan, drawn(plan, table.rows, self.zipf))
             asked = RowsAsked(rows_in_memory(plan, tuples), [0] * len(plan.tables))
             costs, late = table.costs(plan.port, plan.walk), waits(plan, tuples)
-            found = model_cycles(plan, costs, self.memory, 1, rows=asked, waits=late)
-            return found.total / table.rows
+            cycles = model_cycles(plan, costs, self.memory, 1, rows=asked, waits=late)
+            return cycles.total / table.rows
         if self.known:
             costs = self.table.costs(plan.port, plan.walk)
             return model_cycles(plan, costs, self.memory, 1).total / self.rows
@@ -111,33 +111,33 @@ def measure(
 ) -> Measure | None:
     """Return what measures plans for a table of so many rows, whose indices are drawn as `zipf` says; None for columns whose lengths are not known.
     `once`: tuples of a whole run, where it may be of few: how its models come and go then counts."""
-    found = Measure(schema, memory, rows or once, zipf, rows is not None)
+    meter = Measure(schema, memory, rows or once, zipf, rows is not None)
     try:
-        assert found.table
+        assert meter.table
     except SourceError:
         return None
-    return found
+    return meter
 
 
-def few_rows(given: Given, schema: Schema, part: Target) -> int | None:
+def few_rows(args: Given, schema: Schema, part: Target) -> int | None:
     """Return the rows of a table, or those that are assumed, where they leave ports of the part without pages or nearly so;
     None where plans are for the rows that come."""
-    table, most = given.data, _FEW * part.ports
+    table, most = args.data, _FEW * part.ports
     if part.ports == 1:
         return None
     if isinstance(table, Table):  # pages are counted first: there may be many gigabytes of them
         return table.rows or None if len(table.pages) < most else None
-    if not given.rows or given.rows >= ROWS:
+    if not args.rows or args.rows >= ROWS:
         return None
     try:
-        return given.rows if assume(schema, given.rows).pages < most else None
+        return args.rows if assume(schema, args.rows).pages < most else None
     except SourceError:
         return None
 
 
-def tuples_of_run(given: Given, epochs: int) -> int | None:
+def tuples_of_run(args: Given, epochs: int) -> int | None:
     """Return the tuples of all epochs of a run, where they are known to be fewer than `ROWS`."""
-    table, rows = given.data, given.rows
+    table, rows = args.data, args.rows
     if isinstance(table, Table):  # pages are counted first: there may be many gigabytes of them
         rows = table.rows if len(table.pages) < ROWS else 0
     return rows * epochs if rows and rows * epochs < ROWS else None
@@ -146,7 +146,7 @@ def tuples_of_run(given: Given, epochs: int) -> int | None:
 def quicker(
     design: Made,
     plan: AnalyticsPlan,
-    given: Given,
+    args: Given,
     in_memory: Callable[[], tuple[Made, AnalyticsPlan]],
 ) -> Made:
     """Return the design of a plan whose models lie on the chip, or the one that `in_memory` makes where that takes less time.
@@ -154,27 +154,27 @@ def quicker(
     On the chip all of a model is loaded before a run and written behind it, in memory only the rows that are asked for; so it is tried where this
     may be more than a cycle for each tuple of the run. Where nothing says how many tuples that has, they may be many.
     """
-    table, epochs = given.data, plan.epochs
+    table, epochs = args.data, plan.epochs
     codes = sum(plan.buffers[n].rows * plan.buffers[n].cols for n in plan.models)
-    rows = given.rows or (table.rows if isinstance(table, Table) else 0)
+    rows = args.rows or (table.rows if isinstance(table, Table) else 0)
     if 3 * codes <= rows * epochs or not rows:
         return design
     try:
         other, its = in_memory()
-        whole = _cycles(design, plan, _first(replace(given, data=None), rows, rows), epochs)
-        return other if _extended(other, its, given, rows) < whole else design
+        on_chip = _cycles(design, plan, _first(replace(args, data=None), rows, rows), epochs)
+        return other if _extended(other, its, args, rows) < on_chip else design
     except (KernelError, SourceError, RunError):
         return design  # rows of these models do not lie in memory, or are not there
 
 
-def _extended(design: Design, plan: AnalyticsPlan, given: Given, rows: int) -> float:
+def _extended(design: Design, plan: AnalyticsPlan, args: Given, rows: int) -> float:
     """Return about how many cycles a run takes whose rows lie in memory, from its first tuples: the others take as long as the later half of those."""
     epochs, sample = plan.epochs, _sample(plan)
     if rows <= sample:
-        first = _first(given, rows, rows)
+        first = _first(args, rows, rows)
         once, twice = (_cycles(design, plan, first, count) for count in (1, 2))
         return once + (epochs - 1) * (twice - once)
-    parts = [_first(given, rows, count) for count in (sample // 2, sample)]
+    parts = [_first(args, rows, count) for count in (sample // 2, sample)]
     less, more = (_cycles(design, plan, part, 1) for part in parts)
     few, some = (p.data.rows if isinstance(p.data, Table) else p.rows or 0 for p in parts)
     return more + (more - less) * (rows * epochs - some) / max(some - few, 1)
@@ -186,33 +186,33 @@ def _sample(plan: AnalyticsPlan) -> int:
     return max(_SAMPLE // len(plan.row_unit.places), 500, 2 * plan.merge_count)
 
 
-def _first(given: Given, rows: int, count: int) -> Given:
+def _first(args: Given, rows: int, count: int) -> Given:
     """Return what is given for a run, but of about so many of its tuples."""
-    table = given.data
+    table = args.data
     if not isinstance(table, Table):
-        return Given(rows=count, options={"indices": given.option("indices", 0.0)})
+        return Given(rows=count, options={"indices": args.option("indices", 0.0)})
     pages = max(1, len(table.pages) * count // rows)
-    return replace(given, data=replace(table, pages=table.pages[:pages]))
+    return replace(args, data=replace(table, pages=table.pages[:pages]))
 
 
-def _cycles(design: Design, plan: AnalyticsPlan, given: Given, epochs: int) -> float:
+def _cycles(design: Design, plan: AnalyticsPlan, args: Given, epochs: int) -> float:
     """Return the cycles of so many epochs, as long as those of a part that is less full. Raises RunError for rows that would end the run.
 
     The model has a port of their own for rows in memory. Where a board has one for all, either waits while the other passes: about as long as what
     is less takes.
     """
     workload = design.workload(
-        design.opened(replace(given, options={**given.options, "epochs": epochs}))
+        design.opened(replace(args, options={**args.options, "epochs": epochs}))
     )
-    found = workload.model(design.memory)
-    if found.error is not None:
-        raise RunError(found.error)
-    assert found.total is not None
+    cycles = workload.model(design.memory)
+    if cycles.error is not None:
+        raise RunError(cycles.error)
+    assert cycles.total is not None
     full = max(design.resources.shares(design.target).values())
     longer = slower(min(1.0, full), design.target)
     if plan.row_unit is None or design.target.ports > 1:
-        return found.total * longer
-    moved = found.counters["rows_fetched"] + found.counters["rows_written"]
+        return cycles.total * longer
+    moved = cycles.counters["rows_fetched"] + cycles.counters["rows_written"]
     rows = moved * max(size for size, _ in plan.row_unit.sizes)
     pages = epochs * (workload.pages or 0) * plan.page_size
-    return longer * (found.total + ceil(min(pages, rows) / design.memory.rate(plan.bus_bytes)))
+    return longer * (cycles.total + ceil(min(pages, rows) / design.memory.rate(plan.bus_bytes)))

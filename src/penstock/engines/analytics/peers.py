@@ -24,15 +24,15 @@ __all__ = ["arrays", "peers"]
 def arrays(table: Table, binding: Binding) -> dict[str, NDArray[Any]]:
     """Return the values of each input and output, [rows, *shape]. Raises SourceError."""
     columns, schema = table.columns(), table.schema.columns
-    found = {}
+    arrays = {}
     for name, parts in binding.fields.items():
         pieces = []
         for part in parts:
             values = np.asarray(columns[schema[part.attribute].name], np.float64)
             values = values.reshape(table.rows, -1)
             pieces.append(values[:, part.first : part.first + part.count])
-        found[name] = np.concatenate(pieces, axis=1)
-    return found
+        arrays[name] = np.concatenate(pieces, axis=1)
+    return arrays
 
 
 def peers(
@@ -48,32 +48,32 @@ def peers(
     names = [v.name for v in graph.variables.values() if v.kind in ("input", "output")]
     rows = len(table[names[0]])
 
-    def in_numpy(made: dict[str, NDArray[Any]], count: int, threads: int) -> interp.Training:
-        part = {name: values[:count] for name, values in made.items()}
+    def in_numpy(arrays: dict[str, NDArray[Any]], count: int, threads: int) -> interp.Training:
+        part = {name: values[:count] for name, values in arrays.items()}
         return interp.run(graph, part, epochs=epochs)
 
     def doubles() -> dict[str, NDArray[Any]]:
         return {name: np.asarray(table[name], np.float64) for name in names}
 
-    found, missing = [Peer("NumPy", rows, doubles, in_numpy)], list[str]()
+    programs, missing = [Peer("NumPy", rows, doubles, in_numpy)], list[str]()
     try:
         compiled = InC(graph, np.float32)
     except KeyError as unknown:
-        return found, [f"C: there is none for {unknown.args[0]}", NONE]
+        return programs, [f"C: there is none for {unknown.args[0]}", NONE]
     except BuildError as failed:
         missing.append(f"C: {failed}")
         ours = interp.run(graph, doubles(), epochs=epochs)
     else:
 
-        def in_c(made: NDArray[Any], count: int, threads: int) -> interp.Training:
-            return compiled.run(made[:count], epochs, threads)
+        def in_c(matrix: NDArray[Any], count: int, threads: int) -> interp.Training:
+            return compiled.run(matrix[:count], epochs, threads)
 
-        whole = lambda: compiled.rows(table)
-        found.insert(0, Peer("C", rows, whole, in_c, parallel=graph.merge_count != 1))
-        ours = compiled.run(whole(), epochs)
+        load = lambda: compiled.rows(table)
+        programs.insert(0, Peer("C", rows, load, in_c, parallel=graph.merge_count != 1))
+        ours = compiled.run(load(), epochs)
     learned = scikit_learn(graph, table, epochs or graph.epochs, ours.models)
     if isinstance(learned, Peer):
-        found.append(learned)
+        programs.append(learned)
     else:
         missing.append(learned)
-    return found, missing
+    return programs, missing

@@ -56,20 +56,20 @@ def _profile(state: State, **values: Any) -> int:
     bindings, dims = job.args.option("bindings", {}), job.args.option("dims", {})
     policies = {o.name: job.args.option(o.name) for o in POLICIES}
     try:
-        found, sizes = profiled(kernel, table, bindings, dims, **policies)
+        lookups, sizes = profiled(kernel, table, bindings, dims, **policies)
     except RunError as problem:
         return state.stop(table_failure(state.asked.data, table, problem.error))
-    if not found:
+    if not lookups:
         raise Conflict(
             f"{kernel.name} reads and changes no rows by an index",
             "penstock simulate --profile shows what a kernel's lines cost",
         )
-    for name, asked in found.items():
+    for name, asked in lookups.items():
         state.show(_parts(name, sizes[name], asked))
     if rest["out"] is not None:
         try:
             Path(rest["out"]).write_text(
-                hottest(kernel.name, found, sizes, rest["top"]), encoding="utf-8"
+                hottest(kernel.name, lookups, sizes, rest["top"]), encoding="utf-8"
             )
         except OSError as problem:
             reason = problem.strerror or str(problem)
@@ -99,16 +99,16 @@ def profiled(
 
     from .engine import AnalyticsEngine, front
 
-    said = {
+    names = {
         d for kind in ("input", "output", "index") for p in kernel.of_kind(kind) for d in p.dims
     }
     free = (
-        name for name in kernel.dim_names if name not in said
+        name for name in kernel.dim_names if name not in names
     )  # how wide rows are does not matter
     options = {"bindings": bindings or {}, "dims": {**dict.fromkeys(free, 1), **(dims or {})}}
-    given, engine = Given(table, table, options=options | policies), AnalyticsEngine()
-    check_by_integers(front(kernel, given)[0])
-    plan = engine.compile(kernel, target_named(engine.default_target), given).plan
+    args, engine = Given(table, table, options=options | policies), AnalyticsEngine()
+    check_by_integers(front(kernel, args)[0])
+    plan = engine.compile(kernel, target_named(engine.default_target), args).plan
     if not plan.by_rows:
         return {}, {}
     port = walk_port(plan, table.pages)
@@ -125,7 +125,7 @@ def _of_models(
 
     from penstock.dsl.analytics.lookups import in_order
 
-    found, sizes = {}, {}
+    lookups, sizes = {}, {}
     tables = dict.fromkeys(op.operands[0].buffer for op, _ in asked)
     for table in tables:
         name, parts = plan.buffers[table].name, []
@@ -136,9 +136,9 @@ def _of_models(
                 if op.changes_rows == changes and op.operands[0].buffer == table
             ]
             parts.append(np.concatenate([np.zeros((tuples, 0), np.int64), *rows], axis=1))
-        found[name] = in_order(parts, plan.merge_count or max(tuples, 1))
+        lookups[name] = in_order(parts, plan.merge_count or max(tuples, 1))
         sizes[name] = next(op.detail[0] for op, _ in asked if op.operands[0].buffer == table)
-    return found, sizes
+    return lookups, sizes
 
 
 def _parts(name: str, rows: int, asked: Lookups) -> list[Part]:

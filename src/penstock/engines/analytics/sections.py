@@ -97,12 +97,12 @@ def _left_out(outcome: Outcome) -> Iterator[Row]:
         rest := counts.get("rows_skipped", 0) - of_others
     ):
         yield Row("left out", f"{plural(rest, 'row')}: a column is NULL, or the row is not visible")
-    told = {
+    labels = {
         "index_rows": ("left out", "an index names no row"),
         "unseen_rows": ("left out", "a category is not the design's"),
         "unseen_last": ("last row", "it stands for a category that is not the design's"),
     }
-    for key, (name, why) in told.items():
+    for key, (name, why) in labels.items():
         if counts.get(key):
             yield Row(name, f"{plural(counts[key], 'row')}: {why}")
 
@@ -174,10 +174,10 @@ def _epochs(outcome: Outcome) -> str:
     if run is None and plan.until is not None and outcome.assumed:
         return f"{plan.epochs:,} (the kernel may stop earlier)"
     known = run if run is not None else outcome.model
-    said = f"{plan.epochs if known is None else known.epochs:,}"
+    text = f"{plan.epochs if known is None else known.epochs:,}"
     if known is not None and not known.errors and isinstance(outcome.workload, Frozen):
-        said += f", {known.counters['tuples']:,} tuples in all: the others were frozen"
-    return said
+        text += f", {known.counters['tuples']:,} tuples in all: the others were frozen"
+    return text
 
 
 def _shape(shape: tuple[int, ...]) -> str:
@@ -254,12 +254,12 @@ def _origin(variable: Variable, schema: Schema | None, binding: Binding | None) 
 
 def _index(schema: Schema, bound: BoundIndex) -> str:
     """Return the columns of an index, and what its categories are."""
-    told = []
+    texts = []
     for attribute, _, counts in bound.columns:
         column = schema.columns[attribute]
         text = f"0 to {counts - 1:,}"
         if column.labels is not None:
             shown = ", ".join(column.labels[:6]) + (", …" if len(column.labels) > 6 else "")
             text = f"{len(column.labels):,} categories: {shown}"
-        told.append(f"column {column.name} ({text})")
-    return "; ".join(told)
+        texts.append(f"column {column.name} ({text})")
+    return "; ".join(texts)

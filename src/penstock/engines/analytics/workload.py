@@ -106,8 +106,8 @@ def _moved(design: AnalyticsDesign, pages: int) -> tuple[int, int]:
     boot, result = image_bytes(design.plan)
     unit = design.plan.row_unit
     tables = sum(size * rows for size, rows in unit.sizes) if unit else 0
-    whole = 0 if design.plan.ring else pages * design.plan.page_size
-    return whole + boot + tables, result + tables
+    heap = 0 if design.plan.ring else pages * design.plan.page_size
+    return heap + boot + tables, result + tables
 
 
 def _lines(design: AnalyticsDesign, pages: int) -> list[Line]:
@@ -223,8 +223,8 @@ def _told(workload: Training | Scored, error: HardwareError) -> HardwareError:
     changed = error.code == RowCode.ROW_OVERFLOW
     if error.detail or not (error.line or changed) or not workload.design.plan.by_rows:
         return error
-    own = workload.golden().error if changed else workload.unreadable()
-    return own if own == error else error
+    golden = workload.golden().error if changed else workload.unreadable()
+    return golden if golden == error else error
 
 
 class Training(Workload):
@@ -327,7 +327,7 @@ class Training(Workload):
         }
         if ended.error is not None:
             return Result(None, named(ended.error, plan), facts)
-        found = unpack_result(plan, machine.read(places.result, result)) if plan.core.models else {}
+        codes = unpack_result(plan, machine.read(places.result, result)) if plan.core.models else {}
         if unit is not None:
             each = [
                 machine.read(begin, size // plan.deal.ports, space=space)
@@ -335,9 +335,9 @@ class Training(Workload):
             ]
             content = plan.deal.whole(each, plan.bus_bytes)
             for t, (at, (row, rows)) in enumerate(zip(places.tables, unit.sizes, strict=True)):
-                found |= unit.unpacked(t, content[at - begin :][: row * rows])
+                codes |= unit.unpacked(t, content[at - begin :][: row * rows])
         return Result(
-            {plan.buffers[n].name: found[plan.buffers[n].name] for n in plan.models}, None, facts
+            {plan.buffers[n].name: codes[plan.buffers[n].name] for n in plan.models}, None, facts
         )
 
     def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
@@ -379,7 +379,7 @@ class Scored(Workload):
         if walked.error is not None:
             return Result(None, walked.error)
         design = self.design
-        found = scores(design.plan, tuples, design.models(), design.runs())
+        predictions = scores(design.plan, tuples, design.models(), design.runs())
         counters = {
             "tuples": len(tuples),
             "rows_skipped": counts.skipped,
@@ -387,12 +387,12 @@ class Scored(Workload):
             "saturated_inputs": counts.saturated,
             "not_finite_inputs": counts.not_finite,
         }
-        return Result({design.score["name"]: found}, None, {"epochs": 1}, counters)
+        return Result({design.score["name"]: predictions}, None, {"epochs": 1}, counters)
 
     def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of each visible row its block, its line pointer, and whether it has a score."""
-        block, line, given = self._walked.seen.T
-        return block, line, given.astype(bool)
+        block, line, flags = self._walked.seen.T
+        return block, line, flags.astype(bool)
 
     def golden(self) -> Result:
         return self._golden

@@ -34,11 +34,11 @@ def _data() -> Mapping[str, Any]:
 
 def shown(config: OmapConfig, count: int) -> list[Public]:
     """Return what so many operations show, whatever their keys are: pairs of bins, as drawn."""
-    found = []
+    operations = []
     for _, pair, blocks in islice(PairSource(config, _KEY), count):
         pages = tuple(b - config.hbm_bins for b in pair if b >= config.hbm_bins)
-        found.append(Public(pages, pair[0] >= config.hbm_bins, blocks))
-    return found
+        operations.append(Public(pages, pair[0] >= config.hbm_bins, blocks))
+    return operations
 
 
 @dataclass(frozen=True)
@@ -95,17 +95,17 @@ def _rows() -> Iterator[Part]:
     single, full, plans = [], [], []
     for row in records(_data()["rows"]):
         name, printed = row["name"], row["us"]
-        found = _map(row["items"], row["value"], load=8.0, share=row["share"])
-        if isinstance(found, str):
-            single.append(Cell(name, printed, None, found))
+        system = _map(row["items"], row["value"], load=8.0, share=row["share"])
+        if isinstance(system, str):
+            single.append(Cell(name, printed, None, system))
             full.append(single[-1])
             continue
-        slower, plan = found.single * 1e6 > printed, found.design.plan
+        slower, plan = system.single * 1e6 > printed, system.design.plan
         cause = f"HBM's deadline, {plan.deadline} cycles" if slower else "two pages at once"
-        single.append(Cell(name, printed, found.single * 1e6, cause))
-        cause = f"{plan.window} in flight; {found.binds} binds"
-        full.append(Cell(name, printed, found.full * 1e6, cause))
-        what, share = fullest(found.design.resources, found.design.target)
+        single.append(Cell(name, printed, system.single * 1e6, cause))
+        cause = f"{plan.window} in flight; {system.binds} binds"
+        full.append(Cell(name, printed, system.full * 1e6, cause))
+        what, share = fullest(system.design.resources, system.design.target)
         part = f"{share:.0%} {what.upper()}"
         plans.append([name, f"{plan.window}", f"{plan.openers}, {plan.sealers}", part])
     note = _data()["notes"]["artifact"]
@@ -117,18 +117,18 @@ def _rows() -> Iterator[Part]:
 
 
 def _headlines() -> Iterator[Part]:
-    found: dict[str, list[Cell]] = {"queries": [], "initialization": []}
+    tables: dict[str, list[Cell]] = {"queries": [], "initialization": []}
     for row in records(_data()["baselines"]):
         items, name, why = 1 << row["log"], f"{row['name']}, 2^{row['log']}", row["fairness"]
         ours = _map(items)
         if isinstance(ours, str):
-            found["queries"].append(Cell(name, None, None, ours))
+            tables["queries"].append(Cell(name, None, None, ours))
             continue
-        found["queries"].append(Cell(name, None, row["us"] / (ours.single * 1e6), why))
+        tables["queries"].append(Cell(name, None, row["us"] / (ours.single * 1e6), why))
         if row["init"] > 0:
             gain, why = row["init"] / (items * ours.full), "ours: as many PUTs as items; " + why
-            found["initialization"].append(Cell(name, None, gain, why))
-    for what, cells in found.items():
+            tables["initialization"].append(Cell(name, None, gain, why))
+    for what, cells in tables.items():
         best = Cell("headline", _data()["headlines"][what], max(c.ours or 0 for c in cells))
         title = f"{what.capitalize()}, × over earlier maps"
         yield beside(title, "baseline", [best, *cells], _data()["notes"][what])
@@ -136,13 +136,13 @@ def _headlines() -> Iterator[Part]:
 
 def ours() -> Iterator[Part]:
     """Return our map's µs an operation, by the cycle model."""
-    found = {**{f"2^{k}": _map(1 << k) for k in _SIZES}, "2^20, 256 bytes": _map(1 << 20, 256)}
+    maps = {**{f"2^{k}": _map(1 << k) for k in _SIZES}, "2^20, 256 bytes": _map(1 << 20, 256)}
     rows = []
     for name, what in (("latency at half load", "half"), ("between results", "full")):
-        values = [None if isinstance(x, str) else getattr(x, what) * 1e6 for x in found.values()]
+        values = [None if isinstance(x, str) else getattr(x, what) * 1e6 for x in maps.values()]
         rows.append([f"Penstock, {name}", *map(number, values)])
-    yield plain("µs an operation, by the cycle model", ["map", *found], rows)
-    if missing := [(name, x) for name, x in found.items() if isinstance(x, str)]:
+    yield plain("µs an operation, by the cycle model", ["map", *maps], rows)
+    if missing := [(name, x) for name, x in maps.items() if isinstance(x, str)]:
         yield Facts.of(*missing, title="No plan")
 
 

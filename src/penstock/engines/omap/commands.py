@@ -55,26 +55,26 @@ def _keys(state: State, **values: Any) -> None:
     watches over the map's state. With --renew the files in DIR are replaced: what has them stays the same
     device, and goes on with the map; older copies of map.json, writer.json and keeper.json serve no more.
     """
-    given = state.begin("keys", values)
-    out = given["out"]
+    options = state.begin("keys", values)
+    out = options["out"]
     check_named(out=out)
     from penstock.host.omap.keyfiles import KeyFileError, renew_keys, write_keys
 
     try:
-        paths = (renew_keys if given["renew"] else write_keys)(out, _design(state, "keys").plan)
+        paths = (renew_keys if options["renew"] else write_keys)(out, _design(state, "keys").plan)
     except KeyFileError as problem:
         hint = problem.hint or "name the folder of the keys that are to be renewed"
         raise refused(str(problem), hint) from None
     except OSError as problem:
         place = problem.filename or out
-        there = isinstance(problem, FileExistsError)
+        exists = isinstance(problem, FileExistsError)
         raise refused(
             f"{place}: {problem.strerror}",
-            "name a folder in which there are no keys" if there else "no file was written",
+            "name a folder in which there are no keys" if exists else "no file was written",
         ) from None
     for path in paths:
         state.out.print(str(path), soft_wrap=True)
-    if given["renew"]:
+    if options["renew"]:
         state.out.print("a server takes them when it starts: end one that runs, and start it again")
 
 

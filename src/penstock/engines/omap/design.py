@@ -183,8 +183,8 @@ class MapDesign(Design):
             + f", dealt over {plan.dealt}" * (plan.dealt > 1)
         )
 
-    def workload(self, given: Given) -> Mapped:
-        return Mapped(self, *operations_of(self.plan, given), given)
+    def workload(self, args: Given) -> Mapped:
+        return Mapped(self, *operations_of(self.plan, args), args)
 
 
 class Mapped(Workload):
@@ -192,13 +192,13 @@ class Mapped(Workload):
     from the seed: it is for simulation alone."""
 
     def __init__(
-        self, design: MapDesign, name: str, requests: Sequence[Request], given: Given
+        self, design: MapDesign, name: str, requests: Sequence[Request], args: Given
     ) -> None:
         self.design, self.name, self.requests = design, name, list(requests)
-        self.given = given
+        self.args = args
         self.count = self.rows = len(self.requests)
-        self.interval = int(given.option("interval", 0))
-        draw = random.Random(given.seed or 1)
+        self.interval = int(args.option("interval", 0))
+        draw = random.Random(args.seed or 1)
         root, entropy, self._ephemeral = (draw.randbytes(32) for _ in range(3))
         self.digest = digest_of_map(design.plan)
         self.schedule = KeySchedule(root, entropy, self.digest)
@@ -255,7 +255,7 @@ class Mapped(Workload):
         if isinstance(steps, HardwareError):
             return Cycles(None, error=steps)
         shown, places = public(steps), self._places
-        told = run(
+        cycles = run(
             plan,
             shown,
             link,
@@ -264,20 +264,20 @@ class Mapped(Workload):
             interval=self.interval,
             messages=self.design.messages(memory),
         )
-        pages = len(told.pages)
+        pages = len(cycles.pages)
         counters = {
             "operations": len(steps),
             "pages": pages,
-            "conflicts": told.conflicts,
-            "latency": round(told.latency),
+            "conflicts": cycles.conflicts,
+            "latency": round(cycles.latency),
         }
         moved = pages * plan.page_bytes + len(steps) * self.frames.size
         limits = bound(plan, shown, link, self.interval)
-        part, facts = self.design.target, {"latency": told.parts}
+        part, facts = self.design.target, {"latency": cycles.parts}
         least = machine_bound(
             part, plan.key_bytes + plan.value_bytes, len(steps), memory, self.interval
         )
-        return Cycles(told.total, limits, counters, facts, moved, moved, bound_machine=least)
+        return Cycles(cycles.total, limits, counters, facts, moved, moved, bound_machine=least)
 
     def memory_bytes(self) -> int:
         return max(self._places["end"], self.design.plan.hbm_bytes)
@@ -357,7 +357,7 @@ class Mapped(Workload):
         """Return the answers; one that does not open differs from golden's in everything."""
         size, at = self.frames.size, self._places["responses"]
         texts = machine.read(at, self.count * size).tobytes()
-        found = []
+        responses = []
         for number in range(self.count):
             frame = texts[number * size : (number + 1) * size]
             sealed = self.frames.sealed(frame, self.frames.answer_bytes)
@@ -365,8 +365,8 @@ class Mapped(Workload):
             answer = Answer(0, bytes(self.design.plan.value_bytes), 255, 0)
             if text is not None:
                 answer = Answer.unpack(text, self.design.plan.key_bytes)
-            found.append(Response(answer.status, answer.key, answer.value))
-        return found
+            responses.append(Response(answer.status, answer.key, answer.value))
+        return responses
 
     def _codes(self, responses: Sequence[Response]) -> dict[str, Codes]:
         values = np.frombuffer(b"".join(r.value for r in responses), dtype=np.uint8)

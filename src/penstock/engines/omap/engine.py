@@ -87,16 +87,16 @@ class MappingEngine(Engine):
     def needs(self, kernel: AnyKernel) -> str:
         return "operations"
 
-    def open(self, source: Any, given: Given) -> Any:
+    def open(self, source: Any, args: Given) -> Any:
         return source
 
-    def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
+    def compile(self, kernel: AnyKernel, part: Target, args: Given) -> Design:
         assert isinstance(kernel, MapKernel)
         kernel.check()
-        timing = hbm_of(given, part)
-        link = link_of(given, part)
-        _check_powers(given)
-        tried = partial(plans, kernel, part, timing, given, link)
+        timing = hbm_of(args, part)
+        link = link_of(args, part)
+        _check_powers(args)
+        tried = partial(plans, kernel, part, timing, args, link)
         most = room(part)
 
         def fits(capacity: int) -> bool:
@@ -106,7 +106,7 @@ class MappingEngine(Engine):
                 return False
 
         try:
-            made = tried(kernel.capacity)
+            candidates = tried(kernel.capacity)
         except NoPlan as problem:
             raise error("E471", str(problem), kernel.name_span, hint=problem.hint) from None
         except ValueError as problem:
@@ -116,9 +116,9 @@ class MappingEngine(Engine):
                 kernel.name_span,
                 hint="leave the option out: the planner chooses",
             ) from None
-        config = chosen(made, part, timing, given, most)
+        config = chosen(candidates, part, timing, args, most)
         if config is None:
-            raise _too_large(kernel, made, part, most, largest(fits, kernel.capacity))
+            raise _too_large(kernel, candidates, part, most, largest(fits, kernel.capacity))
         return MapDesign(part, timing, kernel.name, config, link or own_link(config, part))
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
@@ -165,10 +165,10 @@ def _too_large(
     )
 
 
-def _check_powers(given: Given) -> None:
+def _check_powers(args: Given) -> None:
     """Raise KernelError (E471) for options that are no powers of two."""
     for name in ("window", "cores", "rounds", "channels"):
-        value = given.option(name)
+        value = args.option(name)
         if value is not None and value & (value - 1):
             lower = 1 << value.bit_length() - 1
             near = str(lower) if name in ("rounds", "channels") else f"{lower} or {2 * lower}"

@@ -114,13 +114,13 @@ async def _watch(state: State, watched: _Watched, *, once: bool) -> None:
         "server_name": watched.server_name,
     }
     place = watched.host, watched.port, _public(watched.key)
-    said = ""  # why nothing is known of the map, where that is so
+    reason = ""  # why nothing is known of the map, where that is so
     while True:
         try:
             async with await AsyncMap.connect(*place, **files) as box:
-                if said:
+                if reason:
                     state.err.print("the map answers again", soft_wrap=True)
-                said = ""
+                reason = ""
                 state.out.print(f"the map is as it was, or newer: serial {box.serial}")
                 while not once:
                     await asyncio.sleep(1)
@@ -129,7 +129,7 @@ async def _watch(state: State, watched: _Watched, *, once: bool) -> None:
         except (ConnectionLost, SessionMoved, MapStopped, Refused) as problem:
             if once:
                 raise refused(str(problem), "nothing is known of the map") from None
-            if str(problem) != said:
-                said = str(problem)
-                state.err.print(f"{said}; trying again each second", soft_wrap=True)
+            if str(problem) != reason:
+                reason = str(problem)
+                state.err.print(f"{reason}; trying again each second", soft_wrap=True)
             await asyncio.sleep(1)

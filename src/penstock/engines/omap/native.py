@@ -122,15 +122,15 @@ def judged(code: int) -> None:
 class _File(Writer):
     """A file whose records C++ seals."""
 
-    def __init__(self, own: NativeKept, head: Head, key: bytes) -> None:
-        self.head, self._own, self._which = head, own, head.kind & 1
-        own.library.device_file(own.at, self._which, key)
+    def __init__(self, device: NativeKept, head: Head, key: bytes) -> None:
+        self.head, self._device, self._which = head, device, head.kind & 1
+        device.library.device_file(device.at, self._which, key)
 
     def record(self, record: Record) -> bytes:
-        config = self._own.config
+        config = self._device.config
         out = ctypes.create_string_buffer(Record.size(config))
         text = Answer(*record).pack(config.key_bytes)
-        self._own.library.device_record(self._own.at, self._which, text, out)
+        self._device.library.device_record(self._device.at, self._which, text, out)
         return out.raw
 
 
@@ -161,22 +161,22 @@ class NativeKept(KeptDevice):
         return answers
 
     def begin(self) -> bytes:
-        told = super().begin()
+        answer = super().begin()
         if self._log is not None:
             links = bytearray(256 * _LINK)
             for number, link in self._past.links.items():
                 text = b"\1" + link.incarnation + link.serial.to_bytes(8, "little")
                 links[number * _LINK : (number + 1) * _LINK] = text
             self.library.device_past(self.at, self._past.current, bytes(links))
-        return told
+        return answer
 
     def _writer(self, head: Head) -> Writer:
         return _File(self, head, file_key(self._keys, head))
 
     def _ended(self) -> bytes:
-        told = super()._ended()
+        answer = super()._ended()
         self.library.device_file(self.at, Kind.SNAPSHOT, None)
-        return told
+        return answer
 
     def _answered(self, frames: Sequence[bytes]) -> list[bytes]:
         if not frames:
@@ -186,8 +186,8 @@ class NativeKept(KeptDevice):
         answers = ctypes.create_string_buffer(count * size)
         log, snapshot = (ctypes.create_string_buffer(count * record) for _ in range(2))
         done, text = (ctypes.c_uint64 * 2)(), b"".join(frames)
-        given = self.at, text, count, self.serial, self._since
-        code = self.library.device_run(*given, answers, log, snapshot, done)
+        arguments = self.at, text, count, self.serial, self._since
+        code = self.library.device_run(*arguments, answers, log, snapshot, done)
         self.serial += done[0]
         self.confirmed = self.confirmed or bool(done[1])
         if self._log is not None:
@@ -195,8 +195,8 @@ class NativeKept(KeptDevice):
         if self._snapshot is not None:
             self._out[Kind.SNAPSHOT].append(snapshot.raw[: done[0] * record])
         judged(code)
-        told = answers.raw
-        return [told[k * size : (k + 1) * size] for k in range(count)]
+        replies = answers.raw
+        return [replies[k * size : (k + 1) * size] for k in range(count)]
 
 
 class NativeDevice(GoldenDevice):

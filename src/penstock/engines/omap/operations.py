@@ -45,35 +45,35 @@ def _mix(text: str | dict[str, float] | None) -> dict[str, float] | None:
 
 def _given(data: Any) -> list[Request]:
     """Return operations that Python gives. Raises KernelError (E472) where there are none."""
-    made = list(data)
-    if not made:
+    requests = list(data)
+    if not requests:
         raise error(
             "E472",
             "there are no operations",
             Span.whole("data"),
             hint="give requests, as penstock.host.omap.operations.draw_operations makes them",
         )
-    return made
+    return requests
 
 
-def operations_of(config: OmapConfig, given: Given) -> tuple[str, Sequence[Request]]:
+def operations_of(config: OmapConfig, args: Given) -> tuple[str, Sequence[Request]]:
     """Return the operations and their name for reports. Raises KernelError (E472)."""
-    data = given.data if given.data is not None else given.source
+    data = args.data if args.data is not None else args.source
     if data is not None and not isinstance(data, str):
         return "operations", _given(data)
     place = "--mix and --keys" if data is None else data
     try:
         if data is not None:
             return data, read_operations(data, config.value_bytes, key=config.key)
-        count = given.option("ops", given.rows or 1000)
-        made = draw_operations(
+        count = args.option("ops", args.rows or 1000)
+        requests = draw_operations(
             count,
             config.value_bytes,
             config.capacity,
-            mix=_mix(given.option("mix")),
-            keys=given.option("keys", "uniform"),
+            mix=_mix(args.option("mix")),
+            keys=args.option("keys", "uniform"),
             key=config.key,
-            seed=given.seed or 1,
+            seed=args.seed or 1,
         )
     except ValueError as problem:
         raise error(
@@ -82,4 +82,4 @@ def operations_of(config: OmapConfig, given: Given) -> tuple[str, Sequence[Reque
             Span.whole(place),
             hint="`penstock explain E472` shows what operations look like",
         ) from None
-    return given.option("keys", "uniform"), made
+    return args.option("keys", "uniform"), requests

@@ -83,9 +83,9 @@ _DRAM = (
 )
 
 
-def hbm_of(given: Given, part: Target) -> Memory:
-    """Return the timing of a channel of HBM: the part's DRAM where it has some and no other was given. Raises KernelError (E604)."""
-    return timing_of(given.memory or ("dram" if part.dram else None), part)
+def hbm_of(args: Given, part: Target) -> Memory:
+    """Return the timing of a channel of HBM: the part's DRAM where it has DRAM and no other memory was given. Raises KernelError (E604)."""
+    return timing_of(args.memory or ("dram" if part.dram else None), part)
 
 
 def _served(
@@ -104,9 +104,9 @@ def _served(
         return plainly(timing, writes, arrivals, bursts)
 
 
-def link_of(given: Given, part: Target) -> Memory | None:
-    """Return the timing of the host's ports over the link that was given, None without one. Raises KernelError (E604)."""
-    text = given.link or given.option("link")
+def link_of(args: Given, part: Target) -> Memory | None:
+    """Return the timing of the host's ports over the link that was given, None without a link. Raises KernelError (E604)."""
+    text = args.link or args.option("link")
     if not isinstance(text, str):
         return text
     link, hz = link_named(text, "--link"), part.clock_mhz * 1e6
@@ -146,7 +146,7 @@ def plans(
     of: MapKernel | OmapConfig,
     part: Target,
     timing: Memory,
-    given: Given,
+    args: Given,
     link: Memory | None,
     capacity: int,
 ) -> list[OmapConfig]:
@@ -155,9 +155,9 @@ def plans(
 
     Raises as `models.omap.planner.plan`; KernelError (E471) for channels that there are not.
     """
-    cores, channel = given.option("cores"), part.memory.channel_bytes or inf
+    cores, channel = args.option("cores"), part.memory.channel_bytes or inf
 
-    def made(one: _Channels, **held: Any) -> OmapConfig:
+    def plan_of(one: _Channels, **held: Any) -> OmapConfig:
         return plan(
             capacity,
             of.value_bytes,
@@ -167,31 +167,31 @@ def plans(
             dealt=one.dealt,
             frames_dealt=one.frames,
             bucket=one.bucket,
-            hbm_bytes=given.option("hbm"),
-            load=given.option("load"),
-            share=given.option("share"),
-            window=given.option("window"),
+            hbm_bytes=args.option("hbm"),
+            load=args.option("load"),
+            share=args.option("share"),
+            window=args.option("window"),
             trip=_trip(part),
-            rounds=given.option("rounds", 2),
+            rounds=args.option("rounds", 2),
             openers=cores,
             sealers=cores,
             widest=_widest(part, link),
             **held,
         )
 
-    tried = _channels(given.option("channels"), part, timing)
-    held = [one for one in tried if made(one).channel_bytes <= one.joined * channel]
+    tried = _channels(args.option("channels"), part, timing)
+    held = [one for one in tried if plan_of(one).channel_bytes <= one.joined * channel]
     if held:
         few = [one for one in held if one.spread <= _FEW]
-        return [made(one, serve=_served) for one in few or held]
-    return [made(one, serve=_served, channel_bytes=one.joined * channel) for one in tried]
+        return [plan_of(one, serve=_served) for one in few or held]
+    return [plan_of(one, serve=_served, channel_bytes=one.joined * channel) for one in tried]
 
 
 def chosen(
-    tried: list[OmapConfig], part: Target, timing: Memory, given: Given, most: float
+    tried: list[OmapConfig], part: Target, timing: Memory, args: Given, most: float
 ) -> OmapConfig | None:
     """Return the best plan of those that fit, with the deadlines that its memory keeps; `most`: bytes of HBM."""
-    config = able(tried, part, most, given.option("fill", AIM))
+    config = able(tried, part, most, args.option("fill", AIM))
     if config is None or not config.pace:
         return config
     memory = joined(timing, joins(config, part))
@@ -204,15 +204,15 @@ def ideal(outcome: Outcome) -> float | None:
     of the run; None where there is none, or the run has such memory."""
     design, workload = outcome.design, outcome.workload
     assert isinstance(design, MapDesign) and isinstance(workload, Mapped)
-    given, part = workload.given, design.target
+    args, part = workload.args, design.target
     if isinstance(design.memory, FixedLatency):
         return None
-    memory, link = timing_of(part.timing, part), link_of(given, part)
+    memory, link = timing_of(part.timing, part), link_of(args, part)
     try:
-        tried = plans(design.plan, part, memory, given, link, design.plan.capacity)
+        tried = plans(design.plan, part, memory, args, link, design.plan.capacity)
     except ValueError:
         return None
-    config = chosen(tried, part, memory, given, room(part))
+    config = chosen(tried, part, memory, args, room(part))
     return None if config is None else _rate(design, config, memory, workload, link)
 
 
@@ -222,7 +222,7 @@ def _rate(
     """Return the million operations a second of another plan, for the operations of a run."""
     part = design.target
     other = replace(design, plan=config, memory=memory, link=link or own_link(config, part))
-    mapped = Mapped(other, workload.name, workload.requests, workload.given)
+    mapped = Mapped(other, workload.name, workload.requests, workload.args)
     cycles = mapped.model(memory).total
     return None if cycles is None else mapped.count / cycles * part.clock_mhz
 
@@ -231,16 +231,16 @@ def front(outcome: Outcome) -> Grid:
     """Return the plans of a map that no other one betters in trusted bytes, host bytes and rate; rates are the cycle model's, of the operations of the run."""
     design, workload = outcome.design, outcome.workload
     assert isinstance(design, MapDesign) and isinstance(workload, Mapped)
-    given, part, made = workload.given, design.target, []
-    link = link_of(given, part)
-    for config in _of_shares(design, given, link):
+    args, part, points = workload.args, design.target, []
+    link = link_of(args, part)
+    for config in _of_shares(design, args, link):
         rate = _rate(design, config, design.memory, workload, link)
         if rate is not None:
-            made.append((config.hbm_bytes, round(config.bytes_per_operation), -rate, config))
+            points.append((config.hbm_bytes, round(config.bytes_per_operation), -rate, config))
     best = [
         one
-        for one in sorted(made, key=lambda one: one[:3])
-        if not any(_betters(other[:3], one[:3]) for other in made)
+        for one in sorted(points, key=lambda one: one[:3])
+        if not any(_betters(other[:3], one[:3]) for other in points)
     ]
     rows = [
         (
@@ -264,25 +264,25 @@ def front(outcome: Outcome) -> Grid:
         "M/s",
     )
     columns = tuple(Column(name, right=True) for name in names)
-    said = (
-        f"{len(best)} of {len(made)} plans, none of which another betters in all of trusted bytes, host bytes an operation and rate. "
+    caption = (
+        f"{len(best)} of {len(points)} plans, none of which another betters in all of trusted bytes, host bytes an operation and rate. "
         f"Rates are the model's, of the {workload.count:,} operations of this run, start and end among them, with HBM of {design.memory}"
     )
-    return Grid(columns, tuple(rows), title="plans", caption=said)
+    return Grid(columns, tuple(rows), title="plans", caption=caption)
 
 
-def _of_shares(design: MapDesign, given: Given, link: Memory | None) -> Iterable[OmapConfig]:
+def _of_shares(design: MapDesign, args: Given, link: Memory | None) -> Iterable[OmapConfig]:
     """Yield the plan of each share in HBM and each load that the part holds; of one load alone, where one was given."""
-    part, most = design.target, min(room(design.target), given.option("hbm", inf))
-    own: Mapping[str, Any] = {n: v for n, v in given.options.items() if n != "hbm"}
-    for load, share in product((own["load"],) if "load" in own else _LOADS, _SHARES):
-        asked = replace(given, options={**own, "share": share, "load": load})
+    part, most = design.target, min(room(design.target), args.option("hbm", inf))
+    options: Mapping[str, Any] = {n: v for n, v in args.options.items() if n != "hbm"}
+    for load, share in product((options["load"],) if "load" in options else _LOADS, _SHARES):
+        asked = replace(args, options={**options, "share": share, "load": load})
         try:
             tried = plans(design.plan, part, design.memory, asked, link, design.plan.capacity)
         except ValueError:
             continue
-        if (found := chosen(tried, part, design.memory, given, most)) is not None:
-            yield found
+        if (config := chosen(tried, part, design.memory, args, most)) is not None:
+            yield config
 
 
 def _betters(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
@@ -297,15 +297,15 @@ def _channels(count: int | None, part: Target, timing: Memory) -> tuple[_Channel
     """Return which channels a port may have. Raises KernelError (E471)."""
     known = _DRAM if isinstance(timing, Dram) else _FIXED
     # a port of the part is for messages
-    there = [one for one in known if has_hbm(part) and one.ports < part.ports] or [_Channels()]
-    chosen = tuple(one for one in there if count in (None, one.joined * one.dealt))
+    choices = [one for one in known if has_hbm(part) and one.ports < part.ports] or [_Channels()]
+    chosen = tuple(one for one in choices if count in (None, one.joined * one.dealt))
     if chosen:
         return chosen
     why = f"--channels {count} is for a target that has HBM"
     others = ", ".join(name for name, other in targets().items() if has_hbm(other))
     hint = f"leave it out, or choose one of {others}"
     if has_hbm(part):
-        counts = sorted({one.joined * one.dealt for one in there})
+        counts = sorted({one.joined * one.dealt for one in choices})
         why = f"no map on {part.name} with memory {timing} has {count} channels a port"
         hint = f"write --channels {' or '.join(map(str, counts))}, or leave it out: the planner chooses"
     raise error("E471", why, Span.whole("--channels"), hint=hint)

@@ -31,7 +31,7 @@ def summary(outcome: Outcome) -> Iterable[Part]:
         yield Facts(tuple(speed_rows(outcome)))
     yield Facts((resources(outcome),))
     yield written(outcome)
-    if isinstance(outcome.workload, Mapped) and outcome.workload.given.option("plans"):
+    if isinstance(outcome.workload, Mapped) and outcome.workload.args.option("plans"):
         yield front(outcome)
 
 
@@ -70,8 +70,8 @@ def _map(design: MapDesign) -> Facts:
 
 def _beyond(design: MapDesign) -> str:
     """Say where the map has more ports than its part, whose rates are then of no hardware."""
-    own = design.own_ports
-    return f"; the map has {own + 1}, in simulation alone" * (own >= design.target.ports)
+    ports = design.own_ports
+    return f"; the map has {ports + 1}, in simulation alone" * (ports >= design.target.ports)
 
 
 def _whole(plan: OmapConfig) -> str:
@@ -116,7 +116,7 @@ def _carried(outcome: Outcome, rate: float, pages: float) -> list[Row]:
     """Say where pages move more than the target's own link carries; one that was given is in the cycles."""
     design, workload = outcome.design, outcome.workload
     assert isinstance(design, MapDesign) and isinstance(workload, Mapped)
-    link = None if link_of(workload.given, design.target) else own_link(design.target)
+    link = None if link_of(workload.args, design.target) else own_link(design.target)
     moved = rate * pages * design.plan.page_bytes
     if link is None or moved <= link.bytes_per_s:
         return []

@@ -44,9 +44,9 @@ class Attending(Stepping):
     Raises SourceError (E460) where caches that grow have no room for all tokens, or where it is not known how many rows they hold.
     """
 
-    def __init__(self, design: Any, inputs: Inputs, *own: Any) -> None:
-        super().__init__(design, inputs, *own)
-        self.first = int(own[4]) if len(own) > 4 else 0
+    def __init__(self, design: Any, inputs: Inputs, *rest: Any) -> None:
+        super().__init__(design, inputs, *rest)
+        self.first = int(rest[4]) if len(rest) > 4 else 0
         self.grows = inputs.recurrent.grows
         self._check_room()
         self.brought = Brought(inputs, design.device.format, self.saturates)
@@ -71,11 +71,11 @@ class Attending(Stepping):
 
     def _check_room(self) -> None:
         recurrent, inputs = self.inputs.recurrent, self.inputs
-        given = [n for n in recurrent.states if n in inputs.arrays]
+        caches = [n for n in recurrent.states if n in inputs.arrays]
         if not self.grows:
             return
-        if (self.first > 0) != (len(given) > 0) or len(given) == 1:
-            held = f"{' and '.join(given) or 'no cache'} given, and first={self.first}"
+        if (self.first > 0) != (len(caches) > 0) or len(caches) == 1:
+            held = f"{' and '.join(caches) or 'no cache'} given, and first={self.first}"
             raise SourceError(
                 f"a run goes on with both caches and the number of rows that they hold: here is {held}",
                 f"give {' and '.join(recurrent.states)} with first=N (--first N), or none of them",
@@ -86,14 +86,14 @@ class Attending(Stepping):
     @cached_property
     def _caches(self) -> list[Floats]:
         """Keys and values (items, dim, keys) before the first token: zeros behind the rows that are held."""
-        found = []
-        for own, course in zip(self.layouts, (self.brought.keys, self.brought.values), strict=True):
-            cache = np.zeros((own.items, own.head, own.columns))
-            if course.start is not None:
-                last = self.first if self.grows else own.columns
-                cache[..., :last] = course.start[..., :last]
-            found.append(cache)
-        return found
+        caches = []
+        for part, side in zip(self.layouts, (self.brought.keys, self.brought.values), strict=True):
+            cache = np.zeros((part.items, part.head, part.columns))
+            if side.start is not None:
+                last = self.first if self.grows else part.columns
+                cache[..., :last] = side.start[..., :last]
+            caches.append(cache)
+        return caches
 
     @cached_property
     def _first(self) -> Played:
@@ -108,9 +108,9 @@ class Attending(Stepping):
         return self._first.steps[0]
 
     def _carried_out(self, play: Callable[[Played], NDArray[np.uint8]]) -> Result:
-        made = self._first
-        out = play(made)
-        y, totals, beyond = self.attention.results(made.program.order, self.steps, out)
+        batch = self._first
+        out = play(batch)
+        y, totals, beyond = self.attention.results(batch.program.order, self.steps, out)
         y, outside = clipped(y)
         for wrong, each in ((beyond > 0, TILE), (outside, 1)):
             if wrong.any() and not self.saturates:
@@ -126,7 +126,7 @@ class Attending(Stepping):
         return self._result({"y": float32.encode(y / totals[..., None])}, out, counters)
 
     def _machine_bound(self, memory: Memory) -> Machine:
-        keys, values = (own.machine_bound(self.design.target, memory) for own in self.layouts)
+        keys, values = (layout.machine_bound(self.design.target, memory) for layout in self.layouts)
         return keys + values
 
     def values(self, codes: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -137,13 +137,13 @@ class Attending(Stepping):
     def details(self, codes: Mapping[str, Any]) -> Mapping[str, Any]:
         """How far the units' attention is from float64."""
         self.brought.took(0, float32.decode(codes["y"]))
-        of, made = list(Beside(self.layouts[0], self.brought.keys).items), Compared()
+        of, comparison = list(Beside(self.layouts[0], self.brought.keys).items), Compared()
         exact = Remembered(self.attention.keys, self.attention.values, of)
         exact.start(self.first if self.grows else self.layouts[0].columns, self._caches)
         place = lambda turn, item, column: [*self.brought.place(turn, of[item]), column]
-        made.add(*exact.step(self.brought, 0, self.tokens), place)
-        told = {"heads": len(of), "of": self.layouts[0].items, **made.to_json()}
-        return {"float64": told, "collapsed": [], **self.language}
+        comparison.add(*exact.step(self.brought, 0, self.tokens), place)
+        report = {"heads": len(of), "of": self.layouts[0].items, **comparison.to_json()}
+        return {"float64": report, "collapsed": [], **self.language}
 
 
 def check_room(recurrent: Recurrent, held: int, more: int) -> None:
@@ -181,9 +181,9 @@ class Brought:
 
     def operands(self, begin: int, end: int) -> tuple[Floats, *tuple[Floats, ...]]:
         """Return queries and, of caches that grow, keys and values (turns, heads of caches, …) of some turns."""
-        first, second = (own.operands(0, begin, end) for own in (self.keys, self.values))
+        first, second = (course.operands(0, begin, end) for course in (self.keys, self.values))
         assert first.q is not None
-        return first.q, *(own.k for own in (first, second) if own.k is not None)
+        return first.q, *(operands.k for operands in (first, second) if operands.k is not None)
 
     def place(self, turn: int, item: int) -> tuple[int, int, int]:
         """Return token, request and head."""
@@ -213,13 +213,13 @@ class Remembered:
     def start(self, held: int, caches: Sequence[Floats]) -> None:
         """Take caches of all heads as a snapshot has them."""
         self.held = held
-        for own, given in zip(self.caches, caches, strict=True):
-            own[..., :held] = given[self.heads, :, :held]
+        for cache, snapshot in zip(self.caches, caches, strict=True):
+            cache[..., :held] = snapshot[self.heads, :, :held]
 
     def step(self, brought: Brought, begin: int, end: int) -> tuple[Floats, Floats, Floats]:
         """Take tokens; return results of the device, of float64, and the bound (turns, heads, dim of values)."""
-        own = slice(begin * brought.turns, end * brought.turns)
-        q, *rows = brought.operands(own.start, own.stop)
+        span = slice(begin * brought.turns, end * brought.turns)
+        q, *rows = brought.operands(span.start, span.stop)
         first = self.held
         if rows:
             self.held += end - begin
@@ -227,9 +227,9 @@ class Remembered:
             cache[..., first : self.held] = np.moveaxis(row[:: brought.turns, self.heads], 0, 2)
         exact = Caches(self.config, self.parts, *self.caches)
         reads = [first + n // brought.turns + 1 if rows else first for n in range(len(q))]
-        found = [exact.read(x[self.heads], held) for x, held in zip(q, reads, strict=True)]
-        value, error = (np.array([getattr(x, name) for x in found]) for name in ("value", "error"))
-        return brought.values.values[".1"][own, self.heads], value, error
+        turns = [exact.read(x[self.heads], held) for x, held in zip(q, reads, strict=True)]
+        value, error = (np.array([getattr(x, name) for x in turns]) for name in ("value", "error"))
+        return brought.values.values[".1"][span, self.heads], value, error
 
 
 def decoded(
@@ -242,8 +242,8 @@ def decoded(
     """Play a token of some requests, whose caches hold so many rows before it. Return how many scores lay beyond the range, how many sums left
     float32, and which requests have such ones."""
     turns, few = many[0].turns, layouts[0].heads
-    given = [own.operands(token * turns, (token + 1) * turns) for own in many]
-    q, *rows = (np.concatenate(own, axis=1) for own in zip(*given, strict=True))
+    operands = [brought.operands(token * turns, (token + 1) * turns) for brought in many]
+    q, *rows = (np.concatenate(arrays, axis=1) for arrays in zip(*operands, strict=True))
     reads = np.broadcast_to(np.repeat(held, few) + 1, (turns, few * len(many)))
     attention = Attention(*layouts, reads)
     steps = attention.steps(Work(0, 0, Operands(q=q)), rows, turns)
@@ -251,8 +251,8 @@ def decoded(
     y, totals, beyond = attention.results(order, steps, out)
     y, outside = clipped(y)
     y = float32.decode(float32.encode(y / totals[..., None]))
-    for own, part in zip(many, np.split(y, len(many), axis=1), strict=True):
-        own.took(token * turns, part)
+    for brought, part in zip(many, np.split(y, len(many), axis=1), strict=True):
+        brought.took(token * turns, part)
     wrong = np.asarray(outside.any(axis=(0, 2)) | (beyond > 0).any(axis=(0, 2)))
     return (
         int(beyond.sum()),

@@ -62,8 +62,8 @@ class Golden:
     def play(self, steps: Steps) -> tuple[Order, Bytes]:
         order: Order = []
         outs: list[Bytes] = [np.zeros((0, 32), dtype=np.uint8)]
-        for number, own in enumerate(steps):
-            for at, out in enumerate(self.device.play_all(number, own)):
+        for number, one_set in enumerate(steps):
+            for at, out in enumerate(self.device.play_all(number, one_set)):
                 order += [(number, at, index) for index in range(len(out))]
                 outs.append(out)
         return order, np.concatenate(outs)
@@ -92,16 +92,16 @@ class Room:
     def _size(self, step: Step) -> tuple[int, int]:
         """Return how many words and results a step takes at most."""
         banks = self.config.groups * self.config.banks // self.config.sets
-        given, mode = step.round, step.round.mode
-        moved = (1 if given.columns else COLUMNS) * (len(given.banks) or banks)
+        round_, mode = step.round, step.round.mode
+        moved = (1 if round_.columns else COLUMNS) * (len(round_.banks) or banks)
         if mode == "load":
             return 5 * moved + 4 * banks, 0
         if mode == "store":
             return moved + 4 * banks, moved
         seeds = 0 if step.seeds is None else len(step.seeds)
-        reads = given.reads * banks // 2 + given.totals
-        taken = given.soft and mode == "score"
-        weights = 2 * banks * (given.soft and mode == "attend")
+        reads = round_.reads * banks // 2 + round_.totals
+        taken = round_.soft and mode == "score"
+        weights = 2 * banks * (round_.soft and mode == "attend")
         return 5 * (
             step.data.size // 32 + seeds
         ) + weights + reads + 4 * banks, 0 if taken else reads
@@ -111,8 +111,8 @@ class Room:
         begin, sizes = 0, (1, 0)
         longest = max(map(len, steps), default=0)
         for at in range(longest):
-            own = [self._size(of[at]) for of in steps if at < len(of)]
-            wanted = sizes[0] + sum(w for w, _ in own), sizes[1] + sum(r for _, r in own)
+            needs = [self._size(of[at]) for of in steps if at < len(of)]
+            wanted = sizes[0] + sum(w for w, _ in needs), sizes[1] + sum(r for _, r in needs)
             if wanted[0] > self._most[0] or wanted[1] > self._most[1]:
                 yield begin, self._program(steps, begin, at)
                 begin, wanted = at, (1 + wanted[0] - sizes[0], wanted[1] - sizes[1])
@@ -121,7 +121,7 @@ class Room:
             yield begin, self._program(steps, begin, longest)
 
     def _program(self, steps: Steps, begin: int, end: int) -> Program:
-        return program(self.config, [own[begin:end] for own in steps], settled=True)
+        return program(self.config, [one_set[begin:end] for one_set in steps], settled=True)
 
 
 class Modelled(Golden):
@@ -138,21 +138,21 @@ class Modelled(Golden):
         return {**self._counters, **super().counters}
 
     def play(self, steps: Steps) -> tuple[Order, Bytes]:
-        for _, made in self.room.programs(steps):
-            taken = cycles_of(made, {"m0": self.memory}, 0, self.room.results_at)
+        for _, prog in self.room.programs(steps):
+            taken = cycles_of(prog, {"m0": self.memory}, 0, self.room.results_at)
             self.cycles = (self.cycles or 0) + taken.total
-            self._counters.update(commands=len(made.waits), stalled=taken.stalled)
+            self._counters.update(commands=len(prog.waits), stalled=taken.stalled)
         return super().play(steps)
 
 
-def carried_out(machine: Metered, made: Program, at: int) -> Bytes:
+def carried_out(machine: Metered, program: Program, at: int) -> Bytes:
     """Play a program from address 0 on; return what it reads to `at`, (transfers, 32). Raises RunError."""
-    machine.write(0, made.words.view(np.uint8))
-    registers = {"program": 0, "words": made.beats, "results": at}
-    ended = machine.run({**registers, "result_words": made.result_beats})
+    machine.write(0, program.words.view(np.uint8))
+    registers = {"program": 0, "words": program.beats, "results": at}
+    ended = machine.run({**registers, "result_words": program.result_beats})
     if ended.error is not None:
         raise RunError(ended.error)
-    return np.array(machine.read(at, 32 * int(made.reads.sum())).reshape(-1, 32))
+    return np.array(machine.read(at, 32 * int(program.reads.sum())).reshape(-1, 32))
 
 
 class Hardware:
@@ -175,9 +175,9 @@ class Hardware:
     def play(self, steps: Steps) -> tuple[Order, Bytes]:
         order: Order = []
         outs: list[Bytes] = [np.zeros((0, 32), dtype=np.uint8)]
-        for begin, made in self.room.programs(steps):
-            outs.append(carried_out(self.machine, made, self.room.results_at))
-            order += [(number, begin + at, index) for number, at, index in made.order]
+        for begin, prog in self.room.programs(steps):
+            outs.append(carried_out(self.machine, prog, self.room.results_at))
+            order += [(number, begin + at, index) for number, at, index in prog.order]
         return order, np.concatenate(outs)
 
     def close(self) -> None:

@@ -50,23 +50,23 @@ def _mapped(source: Any) -> dict[str, NDArray[Any]]:
         raise SourceError(
             f"recurrences read arrays by name, not {type(source).__name__}", hint, code="E701"
         )
-    found = {}
+    arrays = {}
     for name, value in source.items():
         try:
-            found[str(name)] = np.asarray(value)
+            arrays[str(name)] = np.asarray(value)
         except ValueError:
             raise table_error(
                 f"{name} is no array: its rows have different lengths", hint
             ) from None
-    return found
+    return arrays
 
 
-def policy_of(given: Given, format: str, default: str = "error") -> bool:
+def policy_of(args: Given, format: str, default: str = "error") -> bool:
     """Return whether values beyond the format's range are saturated; `default`: of --on-overflow. Raises Conflict, KernelError."""
-    if given.option("on_nan") not in (None, "error"):
-        what = f"--on-nan {given.option('on_nan')} is not for recurrences: a block cannot hold NaN, and a token cannot be left out"
+    if args.option("on_nan") not in (None, "error"):
+        what = f"--on-nan {args.option('on_nan')} is not for recurrences: a block cannot hold NaN, and a token cannot be left out"
         raise Conflict(what, "leave --on-nan out: a NaN is an error")
-    chosen = given.option("on_overflow", default)
+    chosen = args.option("on_overflow", default)
     return input_policy(chosen, has_nan=False, format=format, rows=False).saturates
 
 
@@ -92,19 +92,19 @@ class Inputs:
     ) -> Inputs:
         """Return random inputs: normal, decays uniform between 0.8 and 1; a state of a recurrence begins at 0."""
         rng, decay, rates = np.random.default_rng(seed), recurrent.decays(), recurrent.rates()
-        found: dict[str, Floats] = {}
+        arrays: dict[str, Floats] = {}
         for name, shape in shapes_of(recurrent).items():
             lead = (batch, heads // group if name in recurrent.of_cache else heads)
             if name in recurrent.states:
                 if recurrent.mode != "update" and not recurrent.grows:
-                    found[name] = rng.normal(size=(*lead, *shape))
+                    arrays[name] = rng.normal(size=(*lead, *shape))
             elif name in decay:
-                found[name] = rng.uniform(0.8, 1.0, size=(tokens, *lead, *shape))
+                arrays[name] = rng.uniform(0.8, 1.0, size=(tokens, *lead, *shape))
             elif name in rates:
-                found[name] = rng.uniform(0.0, 0.2, size=(tokens, *lead, *shape))
+                arrays[name] = rng.uniform(0.0, 0.2, size=(tokens, *lead, *shape))
             else:
-                found[name] = rng.normal(size=(tokens, *lead, *shape))
-        return cls(recurrent, batch, heads, tokens, found, group=group)
+                arrays[name] = rng.normal(size=(tokens, *lead, *shape))
+        return cls(recurrent, batch, heads, tokens, arrays, group=group)
 
     @classmethod
     def of(
@@ -118,10 +118,10 @@ class Inputs:
     ) -> Inputs:
         """Return the arrays that a user gave; `tokens`: how many of them, all without; `batch`: None for those of a session's
         request, which have no axis of requests and no state. Raises SourceError."""
-        given, shapes = _mapped(source), shapes_of(recurrent)
+        arrays, shapes = _mapped(source), shapes_of(recurrent)
         if batch is None:
             shapes = {n: shape for n, shape in shapes.items() if n not in recurrent.states}
-        if unknown := sorted(given.keys() - shapes.keys()):
+        if unknown := sorted(arrays.keys() - shapes.keys()):
             kept = batch is None and unknown[0] in recurrent.states
             raise table_error(
                 f"the data have an array {unknown[0]!r}, which "
@@ -130,22 +130,22 @@ class Inputs:
                 if kept
                 else f"its parameters are {', '.join(shapes)}",
             )
-        found: dict[str, Floats] = {}
+        inputs: dict[str, Floats] = {}
         bare = set()
         for name, shape in shapes.items():
-            own = heads // group if name in recurrent.of_cache else heads
-            lead = (own,) if batch is None else (batch, own)
-            if name not in given:
+            count = heads // group if name in recurrent.of_cache else heads
+            lead = (count,) if batch is None else (batch, count)
+            if name not in arrays:
                 if name in recurrent.states and (recurrent.mode == "update" or recurrent.grows):
                     continue
-                said = _said(lead, shape, name in recurrent.states)
-                raise table_error(f"the data have no array {name!r}", f"it has the shape {said}")
-            value, is_bare = _shaped(name, given[name], lead, shape, name in recurrent.states)
+                text = _said(lead, shape, name in recurrent.states)
+                raise table_error(f"the data have no array {name!r}", f"it has the shape {text}")
+            value, is_bare = _shaped(name, arrays[name], lead, shape, name in recurrent.states)
             if is_bare:
                 bare.add(name)
-            found[name] = value.reshape(len(value), 1, *value.shape[1:]) if batch is None else value
-        many = _counted(recurrent, found, tokens)
-        cut = {n: v if n in recurrent.states else v[:many] for n, v in found.items()}
+            inputs[name] = value[:, None] if batch is None else value
+        many = _counted(recurrent, inputs, tokens)
+        cut = {n: v if n in recurrent.states else v[:many] for n, v in inputs.items()}
         return cls(recurrent, batch or 1, heads, many, cut, frozenset(bare), batch is None, group)
 
     def warn_of_first(self) -> None:
@@ -160,8 +160,8 @@ class Inputs:
 
     def part(self, number: int, more: Mapping[str, Floats] | None = None) -> Inputs:
         """Return what one of the recurrence's parts takes; `more`: arrays that the data do not have."""
-        recurrent, own = self.recurrent.parts[number], {**self.arrays, **(more or {})}
-        kept = {name: own[name] for name, _ in recurrent.dims if name in own}
+        recurrent, arrays = self.recurrent.parts[number], {**self.arrays, **(more or {})}
+        kept = {name: arrays[name] for name, _ in recurrent.dims if name in arrays}
         return replace(self, recurrent=recurrent, arrays=kept)
 
     def in_turns(self) -> Inputs:
@@ -204,21 +204,21 @@ class Inputs:
 
 def _random(source: str) -> dict[str, int]:
     """Return `seed` and `rows` of a text `random:rows=…,seed=…`, those that it has. Raises SourceError."""
-    found = {}
+    numbers = {}
     for part in filter(None, source.removeprefix("random:").split(",")):
         name, _, value = part.partition("=")
         known = name in ("seed", "rows") and value.isdecimal() and value.isascii()
         if not known or (name == "rows" and not 1 <= int(value) <= MOST_TOKENS):
             hint = f"write random:seed=1, or random:rows={TOKENS},seed=1 for {TOKENS} tokens"
             raise SourceError(f"random data of recurrences have no {part}", hint, code="E701")
-        found[name] = int(value)
-    return found
+        numbers[name] = int(value)
+    return numbers
 
 
 def seed_of(source: Any, seed: int | None) -> int:
     """Return the seed of random data, 1 where nothing is said. Raises SourceError."""
-    own = 1 if seed is None else int(seed)
-    return _random(source).get("seed", own) if isinstance(source, str) else own
+    default = 1 if seed is None else int(seed)
+    return _random(source).get("seed", default) if isinstance(source, str) else default
 
 
 def bits_of(source: Any, seed: int | None) -> int:
@@ -229,12 +229,12 @@ def bits_of(source: Any, seed: int | None) -> int:
 def tokens_of(source: str | None, tokens: int | None, rows: int | None) -> int:
     """Return how many tokens random data have: as `tokens` says, or the data's rows, or `rows`. Raises SourceError,
     Conflict."""
-    own = None if source is None else _random(source).get("rows")
-    if own is not None and tokens not in (None, own):
-        what = f"--tokens {tokens} and {own} rows of random data are two numbers of tokens"
+    source_rows = None if source is None else _random(source).get("rows")
+    if source_rows is not None and tokens not in (None, source_rows):
+        what = f"--tokens {tokens} and {source_rows} rows of random data are two numbers of tokens"
         raise Conflict(what, "leave one of them out")
-    said = [n for n in (tokens, own, rows) if n is not None]
-    return int(said[0]) if said else TOKENS
+    choices = [n for n in (tokens, source_rows, rows) if n is not None]
+    return int(choices[0]) if choices else TOKENS
 
 
 def shapes_of(recurrent: Recurrent) -> dict[str, tuple[int, ...]]:
@@ -260,9 +260,9 @@ def _numbers(name: str, value: NDArray[Any]) -> Floats:
     return value.astype(np.float64)
 
 
-def _counted(recurrent: Recurrent, found: Mapping[str, Floats], tokens: int | None) -> int:
+def _counted(recurrent: Recurrent, arrays: Mapping[str, Floats], tokens: int | None) -> int:
     """Return how many tokens the arrays have, or those of them that are wanted. Raises SourceError."""
-    counts = {name: len(value) for name, value in found.items() if name not in recurrent.states}
+    counts = {name: len(value) for name, value in arrays.items() if name not in recurrent.states}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise table_error(
@@ -277,10 +277,10 @@ def _counted(recurrent: Recurrent, found: Mapping[str, Floats], tokens: int | No
 
 
 def _shaped(
-    name: str, given: NDArray[Any], lead: tuple[int, ...], shape: tuple[int, ...], is_state: bool
+    name: str, array: NDArray[Any], lead: tuple[int, ...], shape: tuple[int, ...], is_state: bool
 ) -> tuple[Floats, bool]:
     """Return an array in float64 with the axes `lead`, and whether it was given without them. Raises SourceError."""
-    value = _numbers(name, given)
+    value = _numbers(name, array)
     full = (*lead, *shape) if is_state else (-1, *lead, *shape)
     bare = value.ndim == len(full) - len(lead) and set(lead) == {1}
     if bare:
@@ -289,11 +289,11 @@ def _shaped(
     if value.ndim != len(full) or any(
         n != w for n, w in zip(value.shape, full, strict=True) if w >= 0
     ):
-        said = _said(lead, shape, is_state)
-        raise table_error(f"the array {name!r} has the shape {given.shape}", f"it must be {said}")
+        text = _said(lead, shape, is_state)
+        raise table_error(f"the array {name!r} has the shape {array.shape}", f"it must be {text}")
     if not np.isfinite(value).all():
-        where = np.argwhere(~np.isfinite(given))[0].tolist()
-        what = f"{name}{where} is {given[tuple(where)]}, which a block cannot hold"
+        where = np.argwhere(~np.isfinite(array))[0].tolist()
+        what = f"{name}{where} is {array[tuple(where)]}, which a block cannot hold"
         raise SourceError(what, "recurrences take finite numbers alone", code="E842")
     return value, bare
 

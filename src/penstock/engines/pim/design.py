@@ -172,11 +172,11 @@ class PimDesign(Design):
         form = recurrent.parts[part].form
         return Layout(self.device, *form, requests * heads, tokens, heads=heads, seating=seating)
 
-    def workload(self, given: Given) -> Workload:
+    def workload(self, args: Given) -> Workload:
         if len(self.layers) > 1:
             hint = "design.open() steps each of them"
             raise Conflict(f"{self.name} has {len(self.layers)} layers; a run has one", hint)
-        return (Stepping if self.recurrent.values is None else Attending).of(self, given)
+        return (Stepping if self.recurrent.values is None else Attending).of(self, args)
 
     def open(self, backend: str = "golden", **options: Any) -> Session:
         """Return a session: several requests, whose states stay in the banks.

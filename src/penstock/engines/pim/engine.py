@@ -28,29 +28,29 @@ __all__ = ["PimEngine"]
 _SIZE = 64
 
 
-def _format(given: Given) -> str:
+def _format(args: Given) -> str:
     """Return the number format. Raises KernelError (E603)."""
-    if given.format is None:
+    if args.format is None:
         return FORMATS[0]
-    chosen = str(getattr(given.format, "name", given.format))
+    chosen = str(getattr(args.format, "name", args.format))
     if chosen not in FORMATS:
         what = f"units compute in {' or '.join(FORMATS)}, not in {chosen!r}"
         raise error("E603", what, Span.whole("--format"), hint=f"write --format {FORMATS[0]}")
     return chosen
 
 
-def _with_banks(given: Given, banks: int) -> Given:
-    return replace(given, options={**given.options, "banks": banks})
+def _with_banks(args: Given, banks: int) -> Given:
+    return replace(args, options={**args.options, "banks": banks})
 
 
-def _layers(given: int | Sequence[int] | None, recurrences: int) -> tuple[int, ...]:
+def _layers(choice: int | Sequence[int] | None, recurrences: int) -> tuple[int, ...]:
     """Return which recurrence each layer is: as given, a number of layers of the only one, or one each. Raises OptionError."""
-    if given is None:
+    if choice is None:
         return tuple(range(recurrences))
-    layers = (0,) * given if isinstance(given, int) else tuple(given)
+    layers = (0,) * choice if isinstance(choice, int) else tuple(choice)
     if not all(isinstance(n, int) for n in layers) or {*layers} != {*range(recurrences)}:
         which = f"numbers of recurrences, 0 to {recurrences - 1}, one a layer, each of them"
-        raise not_one_of("layers", given, [which])
+        raise not_one_of("layers", choice, [which])
     return layers
 
 
@@ -76,12 +76,12 @@ class PimEngine(Engine):
     def draws(self, kernel: AnyKernel, source: str | None) -> bool:
         return True  # bits for stochastic rounding
 
-    def open(self, source: Any, given: Given) -> Any:
+    def open(self, source: Any, args: Given) -> Any:
         from .data import opened
 
         return opened(source)
 
-    def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
+    def compile(self, kernel: AnyKernel, part: Target, args: Given) -> Design:
         from penstock.models.memory import FixedLatency
         from penstock.targets import timing_of
 
@@ -90,25 +90,25 @@ class PimEngine(Engine):
         from .planning import device_of
 
         assert isinstance(kernel, Recurrence)
-        recurrents = self._all_sized(kernel, given)
-        layers = _layers(given.option("layers"), len(recurrents))
+        recurrents = self._all_sized(kernel, args)
+        layers = _layers(args.option("layers"), len(recurrents))
         recurrent = recurrents[0]
-        saturates = policy_of(given, _format(given))
-        timing = timing_of(given.memory, part)
+        saturates = policy_of(args, _format(args))
+        timing = timing_of(args.memory, part)
         attends = [one for one in recurrents if one.values is not None]
-        batch, heads, group = self._heads((attends or recurrents)[0], given)
+        batch, heads, group = self._heads((attends or recurrents)[0], args)
         stack = [
             (part, batch * heads // (1 if recurrents[n].values is None else group))
             for n in layers
             for part in recurrents[n].parts
         ]
-        device = device_of(kernel, stack, part, given, _format(given), len(attends) > 0)
+        device = device_of(kernel, stack, part, args, _format(args), len(attends) > 0)
         if isinstance(timing, FixedLatency):
             timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, device.bus))
         slow = self._slow(stack[0][0], device, stack[0][1])
         kernel.warnings = [*(w for w in kernel.warnings if w.code != "W465"), *slow]
         if part.shared is not None:  # it will be built
-            self._fits(kernel, device, part, given)
+            self._fits(kernel, device, part, args)
         return PimDesign(
             part,
             timing,
@@ -130,15 +130,15 @@ class PimEngine(Engine):
         if device.sets == 1 or None in recurrent.shape:
             return ()
         together = replace(device, sets=1, bank_local=False)
-        own, published = (
+        cycles, published = (
             Layout(config, *recurrent.form, items, 1).token_cycles(waits=recurrent.depends)
             for config in (device, together)
         )
-        if own <= published:
+        if cycles <= published:
             return ()
         slow = Diagnostic(
             "W465",
-            f"{device.sets} staggered sets of bank groups take {own:,} cycles a token; all banks together, as "
+            f"{device.sets} staggered sets of bank groups take {cycles:,} cycles a token; all banks together, as "
             f"published, {published:,}",
             Span.whole("--schedule"),
             hint="leave --schedule out",
@@ -146,13 +146,13 @@ class PimEngine(Engine):
         )
         return (slow,)
 
-    def _fits(self, kernel: Recurrence, device: PimConfig, part: Target, given: Given) -> None:
+    def _fits(self, kernel: Recurrence, device: PimConfig, part: Target, args: Given) -> None:
         """Raise KernelError (E601) for a device that a part does not hold."""
         from penstock.models.pim.resources import resources_of
 
         need = resources_of(device, part)
         if short := need.fits(part):
-            fewest = _with_banks(given, least := 2 * device.sets)
+            fewest = _with_banks(args, least := 2 * device.sets)
             smaller = device.pairs > device.sets and self._holds(kernel, part, fewest)
             raise error(
                 "E601",
@@ -163,30 +163,30 @@ class PimEngine(Engine):
                 source=kernel.source,
             )
 
-    def _holds(self, kernel: AnyKernel, part: Target, given: Given) -> bool:
+    def _holds(self, kernel: AnyKernel, part: Target, args: Given) -> bool:
         """Return whether there is such a device, and a part holds it."""
         try:
-            return self.compile(kernel, part, given).resources.fits(part) is None
+            return self.compile(kernel, part, args).resources.fits(part) is None
         except KernelError:
             return False
 
-    def _all_sized(self, kernel: Recurrence, given: Given) -> list[Recurrent]:
+    def _all_sized(self, kernel: Recurrence, args: Given) -> list[Recurrent]:
         """Return the recurrences of a design with all their sizes. Raises KernelError."""
-        dims, together = dict(given.option("dims", {})), (kernel, *kernel.others)
+        dims, together = dict(args.option("dims", {})), (kernel, *kernel.others)
         known = {name for one in together for name in one.dim_names}
         kernel.check_dims({name: size for name, size in dims.items() if name not in known})
-        found = []
+        stack = []
         for one in together:
-            own = {name: size for name, size in dims.items() if name in one.dim_names}
-            found.append(self._sized(one, replace(given, options={**given.options, "dims": own})))
-        return found
+            sizes = {name: size for name, size in dims.items() if name in one.dim_names}
+            stack.append(self._sized(one, replace(args, options={**args.options, "dims": sizes})))
+        return stack
 
-    def _sized(self, kernel: Recurrence, given: Given) -> Recurrent:
-        """Return the recurrence with all its sizes: those that were given, those of the data, or 64."""
-        dims = dict(given.option("dims", {}))
-        if isinstance(given.data, Mapping):
+    def _sized(self, kernel: Recurrence, args: Given) -> Recurrent:
+        """Return the recurrence with all its sizes: as given, as the data have them, or 64."""
+        dims = dict(args.option("dims", {}))
+        if isinstance(args.data, Mapping):
             for parameter in kernel.parameters:
-                value = given.data.get(parameter.name)
+                value = args.data.get(parameter.name)
                 shape = getattr(value, "shape", ())
                 for name, size in zip(reversed(parameter.dims), reversed(shape), strict=False):
                     if isinstance(name, str):
@@ -196,18 +196,18 @@ class PimEngine(Engine):
             dims.setdefault(name, _SIZE)
         return kernel.trace(dims)
 
-    def _heads(self, recurrent: Recurrent, given: Given) -> tuple[int, int, int]:
-        """Return requests, heads, and how many of them share a cache: those that were given, or those of the data. Raises E464."""
-        batch, heads, few = (given.option(name) for name in ("batch", "heads", "kv_heads"))
+    def _heads(self, recurrent: Recurrent, args: Given) -> tuple[int, int, int]:
+        """Return requests, heads, and how many heads share a cache: as given, or as the data have them. Raises E464."""
+        batch, heads, few = (args.option(name) for name in ("batch", "heads", "kv_heads"))
         asked, shared = few, recurrent.of_cache if recurrent.mode == "attention" else ()
-        if isinstance(given.data, Mapping):
+        if isinstance(args.data, Mapping):
             for name, dims in recurrent.dims:
-                shape = getattr(given.data.get(name), "shape", ())
+                shape = getattr(args.data.get(name), "shape", ())
                 lead = len(shape) - len(dims) - (name not in recurrent.states)
                 if lead == 2:
                     at = len(shape) - len(dims) - 2
-                    batch, own = batch or int(shape[at]), int(shape[at + 1])
-                    heads, few = (heads, few or own) if name in shared else (heads or own, few)
+                    batch, count = batch or int(shape[at]), int(shape[at + 1])
+                    heads, few = (heads, few or count) if name in shared else (heads or count, few)
                 elif lead == 0 and len(shape):
                     batch, heads = batch or 1, heads or 1
         heads = heads or few or 2
@@ -239,19 +239,19 @@ class PimEngine(Engine):
             given_verilog=verilog,
         )
 
-    def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
+    def check(self, kernel: AnyKernel, args: Given, design: Design | None) -> Iterable[Part]:
         from .data import Inputs, policy_of
         from .host import Course
         from .sections import facts, read
 
         assert isinstance(kernel, Recurrence)
-        saturates = policy_of(given, _format(given))
-        if not isinstance(given.data, Mapping):  # nothing that has sizes
-            return (facts(kernel.trace(given.option("dims", {}))),)
-        recurrent = self._sized(kernel, given)
-        batch, many, group = self._heads(recurrent, given)
-        inputs = Inputs.of(recurrent, batch, many, given.data, given.option("tokens"), group)
-        course = Course(inputs.in_turns().part(0), _format(given), saturates)
+        saturates = policy_of(args, _format(args))
+        if not isinstance(args.data, Mapping):  # nothing that has sizes
+            return (facts(kernel.trace(args.option("dims", {}))),)
+        recurrent = self._sized(kernel, args)
+        batch, many, group = self._heads(recurrent, args)
+        inputs = Inputs.of(recurrent, batch, many, args.data, args.option("tokens"), group)
+        course = Course(inputs.in_turns().part(0), _format(args), saturates)
         return facts(recurrent), read(inputs, course.beyond)
 
     def sections(self, outcome: Outcome) -> Iterable[Part]:
@@ -259,13 +259,13 @@ class PimEngine(Engine):
 
         return summary(outcome)
 
-    def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
+    def largest(self, kernel: AnyKernel, part: Target, args: Given, smaller: int = 0) -> str:
         from penstock.boards.catalogue import boards
 
-        least = 2 * SCHEDULES[given.option("schedule", "together")][0]
+        least = 2 * SCHEDULES[args.option("schedule", "together")][0]
         texts = []
         for form in FORMATS:
-            fewest = replace(_with_banks(given, least), format=form)
+            fewest = replace(_with_banks(args, least), format=form)
             built = (board for board in boards().values() if board.shared is not None)
             if names := [board.name for board in built if self._holds(kernel, board, fewest)]:
                 texts.append(f"on {', '.join(names)} in {form}")

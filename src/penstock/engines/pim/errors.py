@@ -59,13 +59,13 @@ class Compared:
 
     def add(
         self,
-        given: Floats,
+        outputs: Floats,
         exact: Floats,
         bound: Floats,
         place: Callable[[int, int, int], Sequence[int]],
     ) -> None:
         """Add outputs (tokens, items, columns), float64's and the bound; `place`: what to say of a token, an item and a column."""
-        error = np.abs(given - exact)
+        error = np.abs(outputs - exact)
         self.count += error.size
         self.squares += float((error**2).sum())
         self.sizes += float((exact**2).sum())
@@ -104,25 +104,25 @@ class Exactly:
     @classmethod
     def joined(cls, some: Sequence[Exactly]) -> Exactly:
         """Return the items of all of them, one after another."""
-        made = copy(some[0])
-        made.exact = Exact.joined([one.exact for one in some])
-        for name in made.held:
+        union = copy(some[0])
+        union.exact = Exact.joined([one.exact for one in some])
+        for name in union.held:
             value, error = zip(*(one.held[name] for one in some), strict=True)
-            made.held = {**made.held, name: (np.concatenate(value), np.concatenate(error))}
-        return made
+            union.held = {**union.held, name: (np.concatenate(value), np.concatenate(error))}
+        return union
 
     def part(self, begin: int, end: int) -> Exactly:
         """Return some of the items."""
-        made = copy(self)
-        made.exact = self.exact.part(begin, end)
-        made.held = {name: (v[begin:end], e[begin:end]) for name, (v, e) in self.held.items()}
-        return made
+        part = copy(self)
+        part.exact = self.exact.part(begin, end)
+        part.held = {name: (v[begin:end], e[begin:end]) for name, (v, e) in self.held.items()}
+        return part
 
     def step(self, inputs: Mapping[str, Floats]) -> tuple[dict[str, Reading], Number]:
         """Take a token of inputs (items, …); return what is read, by name, and the output."""
         values = {name: Span(value) for name, value in inputs.items()}
         values |= {name: Span(value, error) for name, (value, error) in self.held.items()}
-        found: dict[str, Reading] = {}
+        readings: dict[str, Reading] = {}
         errors: dict[str, Floats] = {}
         spans, passes, products = Spans(self.recurrent, values, errors), self.recurrent.passes, []
         last = max((n for n, one in enumerate(passes) if one.k is not None), default=-1)
@@ -130,12 +130,12 @@ class Exactly:
         for number, one in enumerate(passes):
             if one.k is not None:
                 rates = rates or self._rates(spans, one.d)
-                products.append(self._product(spans, one, found))
+                products.append(self._product(spans, one, readings))
                 if number == last:
                     self.exact.update(rates, products)
             if one.result is not None:
                 node = one.v if self.recurrent.mode == "attend" else one.q
-                found[one.result] = read = self.exact.read(self._operand(spans, node))
+                readings[one.result] = read = self.exact.read(self._operand(spans, node))
                 values[one.result] = Span(read.value, 0.0, {one.result: np.ones((1, 1))})
                 errors[one.result] = read.error
         for name, node in self.recurrent.held:
@@ -146,7 +146,7 @@ class Exactly:
         span = spans.of(self.recurrent.output)
         size = span.value.size // (len(self.exact.state.value) if span.batched else 1)
         wide = lambda x: self._wide(x, span, size)
-        return found, Number(wide(span.value), wide(spans.error(span)))
+        return readings, Number(wide(span.value), wide(spans.error(span)))
 
     def _wide(self, x: Floats, span: Span, size: int) -> Floats:
         """A number or vector (items, …) of a span as (items, size)."""
@@ -161,12 +161,12 @@ class Exactly:
         value = np.clip(self._wide(span.value, span, size), -self.end, self.end)
         return Number(value, self._wide(spans.error(span), span, size))
 
-    def _product(self, spans: Spans, one: Pass, found: Mapping[str, Reading]) -> Added:
+    def _product(self, spans: Spans, one: Pass, readings: Mapping[str, Reading]) -> Added:
         assert one.v is not None
         span, size = spans.of(one.v), self.exact.state.value.shape[2]
         wide = lambda x: self._wide(x + np.zeros(span.value.shape), span, size)
         v = Number(np.clip(wide(span.value), -self.end, self.end), wide(spans.error(span)))
-        slopes = [(found[name], wide(slope)) for name, slope in span.slopes.items()]
+        slopes = [(readings[name], wide(slope)) for name, slope in span.slopes.items()]
         return Added(self._operand(spans, one.k), v, slopes, wide(np.asarray(span.rest)))
 
     def _rates(self, spans: Spans, node: int | None) -> Number:
@@ -174,11 +174,11 @@ class Exactly:
         items = len(self.exact.state.value)
         if node is None:
             return Number(np.zeros((items, 1)), np.zeros((items, 1)))
-        own = self.recurrent.rate(node)
-        span = spans.of(node if own is None else own)
+        rate_node = self.recurrent.rate(node)
+        span = spans.of(node if rate_node is None else rate_node)
         size = span.value.size // (items if span.batched else 1)
         value = self._wide(span.value, span, size)
-        value = np.clip(1 - value if own is None else value, -rate.LARGEST, rate.LARGEST)
+        value = np.clip(1 - value if rate_node is None else value, -rate.LARGEST, rate.LARGEST)
         return Number(value, self._wide(spans.error(span), span, size))
 
 
@@ -197,34 +197,34 @@ class Beside:
 
     @cached_property
     def items(self) -> Sequence[int]:
-        """Those that are compared: all, or some, evenly apart, where there are very many numbers."""
-        own = self.layout
-        most = max(1, MOST // (own.head * own.columns * own.tokens))
-        if most >= own.items:
-            return range(own.items)
-        return [number * own.items // most for number in range(most)]
+        """The items that are compared: all, or some, evenly apart, where there are very many numbers."""
+        layout = self.layout
+        most = max(1, MOST // (layout.head * layout.columns * layout.tokens))
+        if most >= layout.items:
+            return range(layout.items)
+        return [number * layout.items // most for number in range(most)]
 
     @cached_property
     def exactly(self) -> tuple[dict[str, tuple[Floats, Floats]], tuple[Floats, Floats], Exactly]:
         """Float64's results and the bounds (tokens, items, columns), the output's, and what is there behind the last token."""
-        of, course, own = list(self.items), self.course, self.layout
+        of, course, layout = list(self.items), self.course, self.layout
         recurrent = course.recurrent
         start = course.start
         if start is None:
-            start = np.zeros((own.items, own.head, own.columns))
+            start = np.zeros((layout.items, layout.head, layout.columns))
         held = {name: states[0][of] for name, states in course.held.items()}
-        exact = Exactly(recurrent, own.config, start[of], held)
+        exact = Exactly(recurrent, layout.config, start[of], held)
         inputs = {n: x[:, of] for n, x in course.values.items() if n not in recurrent.results}
         with np.errstate(all="ignore"):
-            steps = [exact.step({n: x[t] for n, x in inputs.items()}) for t in range(own.tokens)]
-        found = {name: spread([read[name] for read, _ in steps]) for name in recurrent.results}
-        return found, spread([output for _, output in steps]), exact
+            steps = [exact.step({n: x[t] for n, x in inputs.items()}) for t in range(layout.tokens)]
+        readings = {name: spread([read[name] for read, _ in steps]) for name in recurrent.results}
+        return readings, spread([output for _, output in steps]), exact
 
     def to_json(self) -> dict[str, Any]:
-        made, (value, bound) = Compared(), self.exactly[1]
-        given = self.course.output()[:, list(self.items)]
-        made.add(given.reshape(value.shape), value, bound, self._place)
-        return {"heads": len(self.items), "of": self.layout.items, **made.to_json()}
+        comparison, (value, bound) = Compared(), self.exactly[1]
+        outputs = self.course.output()[:, list(self.items)]
+        comparison.add(outputs.reshape(value.shape), value, bound, self._place)
+        return {"heads": len(self.items), "of": self.layout.items, **comparison.to_json()}
 
     def _place(self, token: int, place: int, column: int) -> list[int]:
         return [token, *divmod(self.items[place], self.layout.heads), column]
@@ -232,10 +232,10 @@ class Beside:
     def collapsed(self) -> list[dict[str, Any]]:
         """Return the heads that collapse, each with its smallest rate that is not 0."""
         rates, heads = self.course.first_update(self.layout.tokens).c, self.layout.heads
-        found = collapsed(self.layout.config.format, rates)
+        least_rates = collapsed(self.layout.config.format, rates)
         return [
             {"request": item // heads, "head": item % heads, "rate": least}
-            for item, least in found.items()
+            for item, least in least_rates.items()
         ]
 
 

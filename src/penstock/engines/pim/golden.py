@@ -61,14 +61,14 @@ class InCpp(Device):
         outs: list[Bytes] = []
         moves = ("load", "store")
         for moved, group in groupby(steps, lambda step: step.round.mode in moves):
-            own = list(group)
-            outs += super()._rounds(number, own) if moved else self._computed(number, own)
+            stretch = list(group)
+            outs += super()._rounds(number, stretch) if moved else self._computed(number, stretch)
         return outs
 
     def _computed(self, number: int, steps: Sequence[Step]) -> list[Bytes]:
         """Run rounds that compute, in one call."""
-        own = self.set_banks(number)
-        first, count = int(own[0]), len(own)
+        banks = self.set_banks(number)
+        first, count = int(banks[0]), len(banks)
         for step in steps:
             if step.seeds is not None:
                 self._begun.add(number)
@@ -77,23 +77,23 @@ class InCpp(Device):
                 raise KeyError(number)  # as the specification
         wide = self.config.format == "float16"
         rounds = [step.round for step in steps]
-        told = np.array(
+        table = np.array(
             [
                 (MODES.index(r.mode), r.row, r.first, r.rates, s.seeds is not None, r.reads)
                 for r, s in zip(rounds, steps, strict=True)
             ],
             dtype=np.int64,
         )
-        given = np.concatenate([step.data.reshape(-1) for step in steps])
+        operands = np.concatenate([step.data.reshape(-1) for step in steps])
         seeds = [step.seeds.reshape(-1) for step in steps if step.seeds is not None]
-        drawn = np.concatenate(seeds) if seeds else given
+        drawn = np.concatenate(seeds) if seeds else operands
         reads = [1 if r.mode == "attend" else (1 + wide) * (r.reads > 0) for r in rounds]
         out = np.empty((count // 2 * sum(reads) + 2, 32), dtype=np.uint8)
         bank, row = self.banks.strides[:2]
         self.saturated += self._play(
             len(steps),
-            told.ctypes.data,
-            given.ctypes.data,
+            table.ctypes.data,
+            operands.ctypes.data,
             drawn.ctypes.data,
             wide,
             self.config.stochastic,

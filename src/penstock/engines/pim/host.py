@@ -40,12 +40,12 @@ def worked(
     batch: Batch, operands: Callable[[int, int, int], Operands]
 ) -> tuple[list[Work], list[tuple[int, int]]]:
     """Return what `Layout.steps` takes of a batch; `operands`: of a pass, for tokens from one to another."""
-    own: dict[int, list[int]] = {}
+    tokens: dict[int, list[int]] = {}
     for number, token in batch:
-        own.setdefault(number, []).append(token)
-    works = [Work(n, at[0], operands(n, at[0], at[-1] + 1)) for n, at in own.items()]
-    place = {number: which for which, number in enumerate(own)}
-    return works, [(place[n], token - own[n][0]) for n, token in batch]
+        tokens.setdefault(number, []).append(token)
+    works = [Work(n, at[0], operands(n, at[0], at[-1] + 1)) for n, at in tokens.items()]
+    place = {number: which for which, number in enumerate(tokens)}
+    return works, [(place[n], token - tokens[n][0]) for n, token in batch]
 
 
 class Course:
@@ -95,30 +95,30 @@ class Course:
 
     def _start(self) -> Floats | None:
         """The state that is given, (items, dim_head, dim_state)."""
-        recurrent, given = self.recurrent, self.inputs.arrays.get(self.recurrent.state)
-        if given is None:
+        recurrent, start = self.recurrent, self.inputs.arrays.get(self.recurrent.state)
+        if start is None:
             return None
-        self._check(recurrent.state, given, None, 0)
-        state = given.reshape(-1, *given.shape[2:])
+        self._check(recurrent.state, start, None, 0)
+        state = start.reshape(-1, *start.shape[2:])
         if recurrent.turned or recurrent.mode != "update":
             state = state.swapaxes(1, 2)
         return np.clip(state, -self._end, self._end)
 
     def _begun(self, held: Mapping[str, Floats]) -> dict[str, Floats]:
-        found, shapes = {}, self.inputs.shapes
+        histories, shapes = {}, self.inputs.shapes
         for name, _ in self.recurrent.held:
             states = np.zeros((self.inputs.tokens + 1, self.inputs.items, *shapes[name]))
-            given = self.inputs.arrays.get(name, held.get(name))
-            if given is not None:
-                states[0] = given.reshape(states.shape[1:])
-            found[name] = states
-        return found
+            start = self.inputs.arrays.get(name, held.get(name))
+            if start is not None:
+                states[0] = start.reshape(states.shape[1:])
+            histories[name] = states
+        return histories
 
     def _node(self, node: int, begin: int, end: int) -> Floats:
         """Return a node of some tokens, (tokens · items, …)."""
-        own = {**self.values, **{name: x[:-1] for name, x in self.held.items()}}
+        values = {**self.values, **{name: x[:-1] for name, x in self.held.items()}}
         return self.recurrent.host(
-            {name: x[begin:end].reshape(-1, *x.shape[2:]) for name, x in own.items()}, node
+            {name: x[begin:end].reshape(-1, *x.shape[2:]) for name, x in values.items()}, node
         )
 
     def _advance(self, token: int, names: Sequence[str]) -> None:
@@ -143,15 +143,15 @@ class Course:
     ) -> None:
         """Take the results (passes of tokens, items, columns) of a batch, whose tokens count from `begin` on."""
         passes = self.recurrent.passes
-        for (which, at), own in zip(order, y, strict=True):
+        for (which, at), output in zip(order, y, strict=True):
             number, token = works[which].number, begin + works[which].first + at
             name = passes[number].result
             if name is not None:
-                self.values[name][token] = own
+                self.values[name][token] = output
             if number == len(passes) - 1:
                 self._advance(token, self.recurrent.late)
 
-    def told(self, results: Mapping[str, Floats]) -> None:
+    def complete(self, results: Mapping[str, Floats]) -> None:
         """Take all results of a run."""
         for name in self.recurrent.results:
             self.values[name][:] = results[name]
@@ -178,17 +178,17 @@ class Course:
         assert rows is not None and columns is not None
         update = self.recurrent.mode == "update"
         head, many = (rows, columns) if update else (columns, rows)
-        made: dict[str, Floats] = {}
+        operands: dict[str, Floats] = {}
         for name, size in (("q", head), ("k", head), ("v", many)):
             node = getattr(one, name)
             if node is not None:
                 value = self._finite(name, node, begin, end, one.waits)
                 self._check(name, value, node, begin, one.waits)
                 value = np.broadcast_to(np.clip(value, -self._end, self._end), (len(value), size))
-                made[name] = value.reshape(end - begin, -1, size)
+                operands[name] = value.reshape(end - begin, -1, size)
         if one.d is not None:
-            made["c"] = self._rates(one.d, begin, end, one.waits)
-        return Operands(**made)
+            operands["c"] = self._rates(one.d, begin, end, one.waits)
+        return Operands(**operands)
 
     def first_update(self, tokens: int) -> Operands:
         """Return the operands of the first update, or of the only pass, of the first tokens."""
@@ -197,13 +197,13 @@ class Course:
 
     def _rates(self, node: int, begin: int, end: int, waits: bool) -> Floats:
         """Return the rates 1 − d (tokens, items, dim_head or 1)."""
-        own = self.recurrent.rate(node)
+        rate_node = self.recurrent.rate(node)
         value = self._finite("d", node, begin, end, waits)
-        rates = 1 - value if own is None else self._finite("d", own, begin, end, waits)
+        rates = 1 - value if rate_node is None else self._finite("d", rate_node, begin, end, waits)
         wrong = rate.beyond(rates)
         if wrong.any() and not self.saturates:
-            found = "that decays may have", rate.LARGEST, ""
-            self._refuse(self._outside("d", node, value, wrong, found, begin), waits)
+            limits = "that decays may have", rate.LARGEST, ""
+            self._refuse(self._outside("d", node, value, wrong, limits, begin), waits)
         self.beyond += int(wrong.sum())
         rates = np.clip(rates, -rate.LARGEST, rate.LARGEST) if wrong.any() else rates
         return rates.reshape(end - begin, self.inputs.items, -1)
@@ -244,8 +244,8 @@ class Course:
         count = int(wrong.sum())
         if count and not self.saturates:
             wider = "; --format mx8 has a wider range" if self.format != "mx8" else ""
-            found = f"of {self.format}", self._end, wider
-            self._refuse(self._outside(name, node, value, wrong, found, begin), waits)
+            limits = f"of {self.format}", self._end, wider
+            self._refuse(self._outside(name, node, value, wrong, limits, begin), waits)
         self.beyond += count
 
     def _outside(
@@ -254,23 +254,23 @@ class Course:
         node: int | None,
         value: Floats,
         wrong: NDArray[np.bool_],
-        found: tuple[str, float, str],
+        limits: tuple[str, float, str],
         begin: int,
     ) -> SourceError:
-        """The error of numbers that lie beyond a range. `found`: which range, its end, and what has a wider one."""
-        (of, end, wider), first = found, np.argwhere(wrong)[0]
+        """The error of numbers that lie beyond a range. `limits`: which range, its end, and which format has a wider range."""
+        (of, end, wider), first = limits, np.argwhere(wrong)[0]
         leaf = name if node is None else self.recurrent.leaf(node)
         number = f"{value[tuple(first)]:.6g}"
         if leaf is None:
             what = f"{_NAMES[name]} of the unit, which the host computes, reach {number} at {self._place(first, begin)}"
         else:
-            own, index = self.inputs.arrays[leaf], first
+            array, index = self.inputs.arrays[leaf], first
             if node is not None:
                 flat = (
                     int(np.ravel_multi_index(first, value.shape))
                     + begin * value.size // len(value) * self.inputs.items
                 )
-                index = np.array(np.unravel_index(flat, own.shape))
+                index = np.array(np.unravel_index(flat, array.shape))
             at, lead = index.tolist(), int(node is not None)
             if lead and self.inputs.turns > 1:
                 token, request, head = self.inputs.place(at[0], at[1] * self.inputs.heads + at[2])

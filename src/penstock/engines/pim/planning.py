@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["device_of"]
 
 
-def _unit(recurrent: Recurrent, given: Given) -> Design:
+def _unit(recurrent: Recurrent, args: Given) -> Design:
     """Return the kind of units. Raises E464 for one that cannot run the recurrence."""
-    unit = Design.named(given.option("unit", "pimba"))
+    unit = Design.named(args.option("unit", "pimba"))
     reads = recurrent.mode != "update" or any(one.k is None for one in recurrent.passes)
     if reads and unit is not Design.PIMBA:
         what = "a state that it does not change" if recurrent.mode == "update" else "a cache"
@@ -36,20 +36,20 @@ def _unit(recurrent: Recurrent, given: Given) -> Design:
     return unit
 
 
-def _stochastic(given: Given, chosen: str) -> bool:
+def _stochastic(args: Given, chosen: str) -> bool:
     """Return whether new states of a format are rounded at random. Raises E464 for float16, which never is."""
-    rounding = given.option("rounding", "stochastic" if chosen == "mx8" else "nearest")
+    rounding = args.option("rounding", "stochastic" if chosen == "mx8" else "nearest")
     if rounding == "stochastic" and chosen != "mx8":
         raise misfit("rounding", "float16 is rounded to nearest")
     return bool(rounding == "stochastic")
 
 
-def _bank_counts(part: Target, given: Given, sets: int, large: int) -> list[int]:
+def _bank_counts(part: Target, args: Given, sets: int, large: int) -> list[int]:
     """Return how many banks there may be: as asked, else as many as a part of its size takes (`large`), and fewer where they fill it.
 
     Raises E464 for a number that sets of bank groups cannot have.
     """
-    banks: int | None = given.option("banks")
+    banks: int | None = args.option("banks")
     if banks is None:
         most = max(2 * sets, 2 if part.lut < 300_000 else large)
         return [most >> n for n in range(6) if most >> n >= 2 * sets]
@@ -64,14 +64,14 @@ def _bank_counts(part: Target, given: Given, sets: int, large: int) -> list[int]
 
 def _stripes(config: PimConfig, layers: Sequence[tuple[Recurrent, int]]) -> int:
     """Return over how many pairs of banks columns are dealt, so that a token takes the fewest rounds of all layers."""
-    whole = [Layout(config, *one.form, items, 1) for one, items in layers]
-    chunks = [one.chunks for one in whole if one.mode == "update"]
+    layouts = [Layout(config, *one.form, items, 1) for one, items in layers]
+    chunks = [one.chunks for one in layouts if one.mode == "update"]
 
     def rounds(stripes: int) -> int:
         dealt = replace(config, stripes=stripes)
-        return sum(replace(one, config=dealt).rows for one in whole)
+        return sum(replace(one, config=dealt).rows for one in layouts)
 
-    even = [n for n in range(1, min(chunks, default=1) + 1) if not any(own % n for own in chunks)]
+    even = [n for n in range(1, min(chunks, default=1) + 1) if not any(size % n for size in chunks)]
     return min(even, key=rounds)
 
 
@@ -80,13 +80,13 @@ def _check_pace(config: PimConfig) -> None:
     if config.timing.name == ON_CHIP and config.refresh != "none":
         what = "block RAM is not refreshed"
         raise misfit("refresh", what)
-    if found := config.too_fast:
+    if reason := config.too_fast:
         fitting = [
             name
             for name in NAMES
             if not replace(config, timing=timing_named(name, config.format)).too_fast
         ]
-        what = f"units of {config.format} are too slow for {config.timing.name}: {found}"
+        what = f"units of {config.format} are too slow for {config.timing.name}: {reason}"
         hint = f"--dram takes {', '.join(fitting)}" if fitting else "leave --dram out"
         raise misfit("dram", what, hint)
 
@@ -100,48 +100,46 @@ def _softened(config: PimConfig, scores: Sequence[Layout]) -> PimConfig:
     if len(parts) > 1:
         what = "the softmax unit adds as many parts of a score in all layers, and keys of different sizes have other numbers of them"
         raise misfit("dim", what, "give the keys of all layers one size")
-    made = replace(config, soft_parts=parts.pop())
-    if items > made.most_soft_items:
-        what = (
-            f"the softmax unit keeps the scores of {made.most_soft_items:,} heads, not of {items:,}"
-        )
+    device = replace(config, soft_parts=parts.pop())
+    if items > device.most_soft_items:
+        what = f"the softmax unit keeps the scores of {device.most_soft_items:,} heads, not of {items:,}"
         raise misfit("heads", what, "take fewer heads or requests")
-    return replace(made, soft_items=items)
+    return replace(device, soft_items=items)
 
 
 def _chosen(
-    made: Sequence[tuple[PimConfig, int]], part: Target, aim: float, least: bool
+    devices: Sequence[tuple[PimConfig, int]], part: Target, aim: float, least: bool
 ) -> tuple[PimConfig, int]:
     """Return the first device, with the rows that it uses, that fills a part as is aimed at, or fits at all; `least`: no more units than make it
     quicker."""
     held = (
         (config, used)
         for fill in (aim, 1.0)
-        for config, used in made
+        for config, used in devices
         if used <= 1 << 16 and resources_of(config, part).fits(part, fill) is None
     )
-    found = next(held, made[0])
+    choice = next(held, devices[0])
     if least:
-        smaller = [one for one in made if one[0].pairs <= found[0].pairs]
-        found = min(smaller, key=lambda one: (one[1], one[0].pairs))
-    return found
+        smaller = [one for one in devices if one[0].pairs <= choice[0].pairs]
+        choice = min(smaller, key=lambda one: (one[1], one[0].pairs))
+    return choice
 
 
 def device_of(
     kernel: Recurrence,
     layers: Sequence[tuple[Recurrent, int]],
     part: Target,
-    given: Given,
+    args: Given,
     chosen: str,
     attends: bool,
 ) -> PimConfig:
     """Return the device of a format for `layers`: recurrences with their heads. Raises KernelError (E464)."""
-    [unit] = {_unit(one, given) for one, _ in layers}
-    stochastic = _stochastic(given, chosen) and any(one.mode == "update" for one, _ in layers)
-    sets, local = SCHEDULES[given.option("schedule", "together")]
-    dram = given.option("dram", "pimba")
-    own = dram == ON_CHIP and not attends
-    fast = own and chosen == "mx8" and all(one.mode != "attend" for one, _ in layers)
+    [unit] = {_unit(one, args) for one, _ in layers}
+    stochastic = _stochastic(args, chosen) and any(one.mode == "update" for one, _ in layers)
+    sets, local = SCHEDULES[args.option("schedule", "together")]
+    dram = args.option("dram", "pimba")
+    on_chip = dram == ON_CHIP and not attends
+    fast = on_chip and chosen == "mx8" and all(one.mode != "attend" for one, _ in layers)
     timing = timing_named(dram, chosen, fast)
     bus = 32 if dram == ON_CHIP and part.bus_bytes >= 32 else 8
 
@@ -157,10 +155,10 @@ def device_of(
             sets,
             local,
             timing,
-            given.option("refresh", "none"),
+            args.option("refresh", "none"),
             bus=bus,
         )
-        if own:
+        if on_chip:
             config = replace(config, stripes=_stripes(config, layers))
         placed = [Layout(config, *one.form, items, 1) for one, items in layers]
         used = sum(one.rows for one in placed)
@@ -169,8 +167,8 @@ def device_of(
             config = _softened(config, scores)
         return replace(config, rows=1 << max(0, min(used, 1 << 16) - 1).bit_length()), used
 
-    made = [device(n) for n in _bank_counts(part, given, sets, 64 if own else 16)]
-    config, used = _chosen(made, part, given.option("fill", AIM), own)
+    devices = [device(n) for n in _bank_counts(part, args, sets, 64 if on_chip else 16)]
+    config, used = _chosen(devices, part, args.option("fill", AIM), on_chip)
     if used > 1 << 16:
         what = (
             f"the states of {layers[0][1]} heads take {used:,} rows of each bank; a bank has 65,536"

@@ -72,22 +72,22 @@ class Layer:
 
     def held(self, states: Iterable[State]) -> list[int]:
         """Return the slots of requests that have a state."""
-        own = (self.seats.slots[s.number] for s in states if s.tokens[self.number])
-        return [slot for slots in own for slot in slots.tolist()]
+        arrays = (self.seats.slots[s.number] for s in states if s.tokens[self.number])
+        return [slot for slots in arrays for slot in slots.tolist()]
 
     def seating(self, many: Sequence[State], states: Iterable[State]) -> Seating:
         """Return where requests that take a step lie, beside the `states` of all."""
         seats, pairs = self.seats, self.seats.pairs
         groups = seats.opened([state.number for state in many])
         at = {group: place for place, group in enumerate(groups)}
-        own = [slot for state in many for slot in seats.slots[state.number].tolist()]
-        idle = [slot for slot in set(self.held(states)) - set(own) if slot // pairs in at]
+        active = [slot for state in many for slot in seats.slots[state.number].tolist()]
+        idle = [slot for slot in set(self.held(states)) - set(active) if slot // pairs in at]
         local = lambda slots: tuple(at[slot // pairs] * pairs + slot % pairs for slot in slots)
         return Seating(
-            local(own),
+            local(active),
             tuple(self.base + group * self.one.chunks for group in groups),
             local(idle),
-            tuple(Bits(state.seed, state.own, state.tokens[self.number]) for state in many),
+            tuple(Bits(state.seed, state.request, state.tokens[self.number]) for state in many),
             self.number,
         )
 
@@ -95,12 +95,12 @@ class Layer:
         """Return a request's rows as its snapshot has them: (heads, columns, slices, 32)."""
         one = self.one
         x = data.reshape(one.heads, one.parts, 2, -1, COLUMNS, 32)
-        whole = np.zeros((*x.shape[:3], one.chunks, COLUMNS, 32), dtype=np.uint8)
-        whole[:, :, :, : x.shape[3]] = x
+        grid = np.zeros((*x.shape[:3], one.chunks, COLUMNS, 32), dtype=np.uint8)
+        grid[:, :, :, : x.shape[3]] = x
         if one.mode == "attend":  # chunks of tokens in both banks in turn
-            x = whole.transpose(0, 3, 2, 4, 1, 5)
+            x = grid.transpose(0, 3, 2, 4, 1, 5)
             return np.ascontiguousarray(x).reshape(one.heads, -1, one.parts, 32)
-        x = whole.reshape(one.heads, -1, one.stripes, *whole.shape[2:])
+        x = grid.reshape(one.heads, -1, one.stripes, *grid.shape[2:])
         x = x.transpose(0, 2, 4, 5, 1, 3, 6)
         return np.ascontiguousarray(x).reshape(one.heads, -1, one.parts * 2 // one.stripes, 32)
 
@@ -131,7 +131,7 @@ class State:
 
     number: int
     seed: int
-    own: int
+    request: int
     tokens: list[int]
     held: list[dict[str, Floats]]
     exact: dict[int, Any] = field(default_factory=dict)
@@ -150,9 +150,9 @@ def compare(
     names = [name for name in courses[0].values if name not in courses[0].recurrent.results]
     join = lambda name: np.concatenate([x.values[name][begin:end, heads] for x in courses], axis=1)
     inputs, steps = {name: join(name) for name in names}, range(end - begin)
-    given = np.concatenate([x.output(begin, end)[:, heads] for x in courses], axis=1)
+    outputs = np.concatenate([x.output(begin, end)[:, heads] for x in courses], axis=1)
     with np.errstate(all="ignore"):
-        made = spread([exact.step({n: x[t] for n, x in inputs.items()})[1] for t in steps])
+        reference = spread([exact.step({n: x[t] for n, x in inputs.items()})[1] for t in steps])
     for at, state in enumerate(states):
         state.exact[number] = exact.part(at * len(heads), (at + 1) * len(heads))
 
@@ -162,24 +162,24 @@ def compare(
         return [number, states[which].number, first + token, heads[head], column]
 
     with np.errstate(all="ignore"):
-        compared.add(given.reshape(made[0].shape), *made, place)
+        compared.add(outputs.reshape(reference[0].shape), *reference, place)
 
 
 def layers_of(design: Any) -> list[tuple[Layer, ...]]:
     """Return the seats of all layers, of attention those of keys and of values, all free: as many as the device's rows have room for."""
     config = design.device
     alone = [
-        (number, f"layers.{number}.{'state' if one.values is None else own.state}", layout)
+        (number, f"layers.{number}.{'state' if one.values is None else recurrent.state}", layout)
         for number, one in enumerate(design.stack)
-        for part, own in enumerate(one.parts)
+        for part, recurrent in enumerate(one.parts)
         for layout in [design.seated(number, 1, part=part)]
     ]
     of_request = [(one.items * one.parts, one.chunks) for _, _, one in alone]
     fit, rows = stacked(config.rows, config.pairs, of_request)
-    made: list[list[Layer]] = [[] for _ in design.stack]
+    layers: list[list[Layer]] = [[] for _ in design.stack]
     for (number, name, one), (base, groups) in zip(alone, rows, strict=True):
         most = min(one.heads, max(1, _COMPARED // (one.head * one.columns)))
         compared = [n * one.heads // most for n in range(most)]
         seats = Seats(groups, config.pairs)
-        made[number].append(Layer(number, name, one, base, seats, fit, compared))
-    return [tuple(own) for own in made]
+        layers[number].append(Layer(number, name, one, base, seats, fit, compared))
+    return [tuple(parts) for parts in layers]

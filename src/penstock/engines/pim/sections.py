@@ -102,11 +102,11 @@ def _run(outcome: Outcome, design: PimDesign) -> Iterable[Row]:
     yield from agreement(outcome)
     yield from cycle_rows(outcome, clock=True)
     if isinstance(workload, Stepping):
-        wrong = [text for made in workload.programs for text in check(made.schedule)]
-        count = plural(sum(len(made.schedule.commands) for made in workload.programs), "command")
+        wrong = [text for prog in workload.programs for text in check(prog.schedule)]
+        count = plural(sum(len(prog.schedule.commands) for prog in workload.programs), "command")
         yield Row("DRAM's rules", Verdict(not wrong, wrong[0] if wrong else f"kept by {count}"))
         if not design.device.chip:  # there rounds are as long as what they send
-            texts = dict.fromkeys(_round(own, workload.rates) for own in workload.layouts)
+            texts = dict.fromkeys(_round(layout, workload.rates) for layout in workload.layouts)
             yield Row("a round", "; ".join(texts))
         if design.device.timing.name.startswith("pimba"):
             spent = sum(map(picojoules, workload.programs)) / workload.tokens
@@ -131,18 +131,18 @@ def _errors(details: Mapping[str, Any], saturated: bool) -> Iterable[Row]:
     `saturated`."""
     if "float64" not in details:
         return
-    own = details["float64"]
-    heads = "all heads" if own["heads"] == own["of"] else f"{own['heads']:,} of {own['of']:,} heads"
-    where = "token {}, request {}, head {}, element {}".format(*own["largest_at"])
+    gap = details["float64"]
+    heads = "all heads" if gap["heads"] == gap["of"] else f"{gap['heads']:,} of {gap['of']:,} heads"
+    where = "token {}, request {}, head {}, element {}".format(*gap["largest_at"])
     yield Row(
-        "RMS error", f"{own['rms']:.3g}, {own['rms_of_output']:.3%} of the output's ({heads})"
+        "RMS error", f"{gap['rms']:.3g}, {gap['rms_of_output']:.3%} of the output's ({heads})"
     )
-    text = f"{own['largest']:.3g} at {where}; bound {own['largest_bound']:.3g}"
-    if own["largest_bound"] * own["rms_of_output"] > 10 * own["rms"] > 0:
+    text = f"{gap['largest']:.3g} at {where}; bound {gap['largest_bound']:.3g}"
+    if gap["largest_bound"] * gap["rms_of_output"] > 10 * gap["rms"] > 0:
         text += ", over ten times the output's own size"
     yield Row("largest error", text)
-    within = "every output" if own["within_bound"] else f"bounds up to {own['bound']:.3g}"
-    judged = Verdict(own["within_bound"], within)
+    within = "every output" if gap["within_bound"] else f"bounds up to {gap['bound']:.3g}"
+    judged = Verdict(gap["within_bound"], within)
     yield Row("within the bound", "not judged: units saturate" if saturated else judged)
     lost = details["collapsed"]
     if lost:
@@ -158,8 +158,8 @@ def _round(layout: Layout, rates: int) -> str:
     texts = []
     number = next((n for n, (m, _) in enumerate(layout.passes) if m == "update"), 0)
     for row in (0, 1) if layout.chunks > 1 else (0,):
-        given = layout.round_of(number, row, rates)
-        hardware, published = (period_of(layout.config, given, c) for c in (HARDWARE, PUBLISHED))
+        round_ = layout.round_of(number, row, rates)
+        hardware, published = (period_of(layout.config, round_, c) for c in (HARDWARE, PUBLISHED))
         texts.append(f"{hardware} cycles ({published} without the slots that drain)")
     if len(set(texts)) == 1:
         return texts[0]

@@ -38,9 +38,9 @@ Floats = NDArray[np.float64]
 class LostSums(SourceError):
     """Sums of some requests of a step are no numbers (E841). `outputs`: those of the step's other requests."""
 
-    def __init__(self, who: Request, found: SourceError, outputs: dict[Request, Floats]) -> None:
-        said = f"{who!r}{found.message}; the states have taken the tokens"
-        super().__init__(said, found.hint, code=found.code)
+    def __init__(self, who: Request, error: SourceError, outputs: dict[Request, Floats]) -> None:
+        message = f"{who!r}{error.message}; the states have taken the tokens"
+        super().__init__(message, error.hint, code=error.code)
         self.outputs = outputs
 
 
@@ -124,39 +124,39 @@ class PimSession(Closing):
         request = Request(self._joined)
         tensors: dict[str, NDArray[np.uint8]] = {}
         none = [self._no_states(number) for number in range(len(self._layers))]
-        own = State(request.number, self.seed, request.number, [0] * len(self._layers), none)
+        entry = State(request.number, self.seed, request.number, [0] * len(self._layers), none)
         if isinstance(seed, (int, np.integer)):
-            own.own = int(seed)
+            entry.request = int(seed)
         elif seed is not None:
             raise not_one_of("seed", seed, ["a whole number"])
         if state is not None:
-            tensors, said = self._restored(state)
-            own.seed, own.own, own.tokens = said["seed"], said["request"], said["tokens"]
+            tensors, note = self._restored(state)
+            entry.seed, entry.request, entry.tokens = note["seed"], note["request"], note["tokens"]
         self._seat(request)
         self._joined += 1
-        self._requests[request] = own
+        self._requests[request] = entry
         for number, layers in enumerate(self._layers):
-            if tokens := own.tokens[number]:
-                for name, value in said["held"][number].items():
-                    own.held[number][name] = np.array(value)
-                given = [layer.parts(tensors[layer.name]) for layer in layers]
-                self._remember(own, number, given)
-                for layer, parts in zip(layers, given, strict=True):
+            if tokens := entry.tokens[number]:
+                for name, value in note["held"][number].items():
+                    entry.held[number][name] = np.array(value)
+                blocks = [layer.parts(tensors[layer.name]) for layer in layers]
+                self._remember(entry, number, blocks)
+                for layer, parts in zip(layers, blocks, strict=True):
                     begun = layer.begun(tokens)
                     slots = layer.seats.slots[request.number]
                     data = parts[:, :, :begun].reshape(-1, *parts.shape[-2:])
                     self._write(layer.places(slots, begun), data)
         return request
 
-    def _remember(self, own: State, number: int, given: Sequence[NDArray[np.uint8]]) -> None:
+    def _remember(self, entry: State, number: int, blocks: Sequence[NDArray[np.uint8]]) -> None:
         """Know in float64 what a snapshot has of a layer."""
         layers, recurrent = self._layers[number], self.design.stack[number]
-        held = [layer.one.numbers_of(parts) for layer, parts in zip(layers, given, strict=True)]
+        held = [layer.one.numbers_of(parts) for layer, parts in zip(layers, blocks, strict=True)]
         if recurrent.values is None:
-            own.exact[number] = layers[0].exact(recurrent, own.held[number], held[0])
+            entry.exact[number] = layers[0].exact(recurrent, entry.held[number], held[0])
         else:
-            own.exact[number] = made = self._remembered(number)
-            made.start(own.tokens[number], held)
+            entry.exact[number] = memory = self._remembered(number)
+            memory.start(entry.tokens[number], held)
 
     def _remembered(self, number: int) -> Remembered:
         keys, values = self._layers[number]
@@ -176,16 +176,16 @@ class PimSession(Closing):
     def snapshot(self, request: Request) -> bytes:
         """Return a request's states, for `join` of this session or of another one, on any backend, target and number of banks. The request
         stays. Raises SessionError (E466)."""
-        own = self._state(request)
+        entry = self._state(request)
         tensors = {}
         for layer in self._all:
-            if tokens := own.tokens[layer.number]:
+            if tokens := entry.tokens[layer.number]:
                 slots = layer.seats.slots[request.number]
                 places = layer.places(slots, layer.begun(tokens))
                 tensors[layer.name] = layer.columns(self._read(places))
-        held = [{name: x.tolist() for name, x in states.items()} for states in own.held]
-        said = {"seed": own.seed, "request": own.own, "tokens": own.tokens, "held": held}
-        return packed(tensors, {**self._form, **said})
+        held = [{name: x.tolist() for name, x in states.items()} for states in entry.held]
+        note = {"seed": entry.seed, "request": entry.request, "tokens": entry.tokens, "held": held}
+        return packed(tensors, {**self._form, **note})
 
     # -- steps
 
@@ -212,7 +212,7 @@ class PimSession(Closing):
         taken = {who: self._taken(who, layer, arrays) for who, arrays in given.items()}
         done, lost = 0, dict[Request, SourceError]()
         for count in sorted({course.inputs.tokens for course in taken.values()}):
-            many = {who: own for who, own in taken.items() if own.inputs.tokens >= count}
+            many = {who: course for who, course in taken.items() if course.inputs.tokens >= count}
             lost = lost | self._played(layer, many, done, count) | lost  # the first of each
             self._compare(layer, many, done, count)
             done = count
@@ -227,8 +227,8 @@ class PimSession(Closing):
             if who not in lost and (of := course.lost)
         }
         outputs = {who: course.output() for who, course in taken.items() if who not in lost}
-        for who, found in lost.items():
-            raise LostSums(who, found, outputs)
+        for who, error in lost.items():
+            raise LostSums(who, error, outputs)
         return outputs
 
     def _compare(self, number: int, many: Mapping[Request, Any], begin: int, end: int) -> None:
@@ -239,10 +239,10 @@ class PimSession(Closing):
             compare(layer, latest, begin, end, self._compared)
             return
         for state, brought in latest:
-            own: Remembered = state.exact.setdefault(number, self._remembered(number))
+            memory: Remembered = state.exact.setdefault(number, self._remembered(number))
             first = state.tokens[number] - (end - begin)
             place = partial(_place, [number, state.number], first, brought.turns, layer.heads)
-            self._compared.add(*own.step(brought, begin, end), place)
+            self._compared.add(*memory.step(brought, begin, end), place)
 
     def _taken(self, who: Request, layer: int, arrays: Any) -> Any:
         """Return what a request brings: a Course, or a Brought of attention. Raises SourceError."""
@@ -256,8 +256,8 @@ class PimSession(Closing):
                 return Brought(inputs, design.device.format, self.saturates)
             return Course(inputs, self.design.device.format, self.saturates, held, defers=True)
         except SourceError as problem:
-            said = f"{who!r}: {problem.message}"
-            raise SourceError(said, problem.hint, code=problem.code) from None
+            message = f"{who!r}: {problem.message}"
+            raise SourceError(message, problem.hint, code=problem.code) from None
 
     def _name_collapsed(self, layer: int, who: Request, course: Course) -> None:
         """Name the heads whose decays collapse."""
@@ -278,22 +278,22 @@ class PimSession(Closing):
         layers, lost, who = self._layers[number], dict[Request, SourceError](), list(many)
         most = self.design.device.soft_items // layers[0].one.heads
         for first in range(0, len(who), most):
-            own = who[first : first + most]
-            states = [self._requests[one] for one in own]
+            group = who[first : first + most]
+            states = [self._requests[one] for one in group]
             for layer in layers:
-                self._pack(layer, own)
+                self._pack(layer, group)
             seatings = [layer.seating(states, self._requests.values()) for layer in layers]
             keys, values = (
-                self.design.seated(number, len(own), 1, seating, part)
+                self.design.seated(number, len(group), 1, seating, part)
                 for part, seating in enumerate(seatings)
             )
             for token in range(begin, end):
                 held = [state.tokens[number] for state in states]
-                brought = [many[one] for one in own]
+                brought = [many[one] for one in group]
                 beyond, sums, wrong = decoded((keys, values), brought, held, token, self._play)
                 self._counters.update(saturated_scores=beyond, saturated_sums=sums)
                 for one in np.flatnonzero(wrong).tolist():
-                    lost.setdefault(own[one], _no_sum(f", token {token}"))
+                    lost.setdefault(group[one], _no_sum(f", token {token}"))
                 for state in states:
                     state.tokens[number] += 1
         return lost
@@ -309,9 +309,9 @@ class PimSession(Closing):
         self._pack(layer, list(many))
         fresh = [not self._requests[who].tokens[number] for who in many]
         for batch in batches(self.design.stack[number], end - begin):
-            parts = [worked(batch, partial(_operands, own, begin)) for own in courses]
+            parts = [worked(batch, partial(_operands, course, begin)) for course in courses]
             order = parts[0][1]
-            works = [_joined(own) for own in zip(*(w for w, _ in parts), strict=True)]
+            works = [_joined(pieces) for pieces in zip(*(w for w, _ in parts), strict=True)]
             seating = layer.seating([self._requests[who] for who in many], self._requests.values())
             layout = self.design.seated(number, len(many), end - begin, seating)
             steps = layout.steps(works, order, fresh)
@@ -324,8 +324,8 @@ class PimSession(Closing):
                 token = begin + works[order[turn][0]].first + order[turn][1]
                 lost.setdefault(list(many)[which], _no_sum(f", token {token}, head {head}"))
             y = float32.decode(float32.encode(y))
-            for course, own in zip(courses, np.split(y, len(many), axis=1), strict=True):
-                course.took(works, order, own, begin)
+            for course, output in zip(courses, np.split(y, len(many), axis=1), strict=True):
+                course.took(works, order, output, begin)
         for who in many:
             self._requests[who].tokens[number] += end - begin
         return lost
@@ -415,7 +415,7 @@ class PimSession(Closing):
             "layers": [
                 [
                     f"{one.name} {one.digest}",
-                    *(n for own in one.parts for n in own.form[1:]),
+                    *(n for part in one.parts for n in part.form[1:]),
                     one.turned,
                 ]
                 + ([] if one.values is None else [design.group])
@@ -429,15 +429,15 @@ class PimSession(Closing):
             what = f"a snapshot is bytes, not {type(state).__name__}"
             raise SessionError(what, "session.snapshot(request) gives them", code="E467")
         try:
-            tensors, said = unpacked(bytes(state))
+            tensors, note = unpacked(bytes(state))
         except InputError as problem:
             hint = "take it again, and keep all of its bytes"
             raise SessionError(f"this is no snapshot: {problem}", hint, code="E467") from None
-        for name, own in self._form.items():
-            if said.get(name) != own:
-                what = f"the snapshot is of another design: its {name} are {said.get(name)}, the session's {own}"
+        for name, form in self._form.items():
+            if note.get(name) != form:
+                what = f"the snapshot is of another design: its {name} are {note.get(name)}, the session's {form}"
                 raise SessionError(what, "compile the design as that one was", code="E467")
-        return tensors, said
+        return tensors, note
 
 
 def _operands(course: Course, first: int, number: int, begin: int, end: int) -> Operands:
@@ -447,17 +447,17 @@ def _operands(course: Course, first: int, number: int, begin: int, end: int) -> 
 def _place(
     who: list[int], first: int, turns: int, heads: Sequence[int], turn: int, item: int, column: int
 ) -> list[int]:
-    token, own = divmod(turn, turns)
-    return [*who, first + token, heads[item] * turns + own, column]
+    token, offset = divmod(turn, turns)
+    return [*who, first + token, heads[item] * turns + offset, column]
 
 
 def _joined(works: Sequence[Work]) -> Work:
     """The works of several requests as one."""
-    given = [work.given for work in works]
+    operands = [work.given for work in works]
     both = {
-        name: np.concatenate([getattr(x, name) for x in given], axis=1)
+        name: np.concatenate([getattr(x, name) for x in operands], axis=1)
         for name in ("q", "c", "k", "v")
-        if getattr(given[0], name) is not None
+        if getattr(operands[0], name) is not None
     }
     return works[0]._replace(given=Operands(**both))
 
@@ -488,22 +488,22 @@ def opened(design: Any, backend: str, options: Mapping[str, Any]) -> PimSession:
     if design.device.refresh != "none":
         what = f"refresh {design.device.refresh!r} of banks is not counted from one program to the next"
         raise _refused(what, "compile with --refresh none")
-    own = ("memory", "on_overflow", "on_nan")
+    names = ("memory", "on_overflow", "on_nan")
     taker = f"a session of {design.name}"
-    machine, rest, seed = parted(design, backend, options, own, taker)
+    machine, rest, seed = parted(design, backend, options, names, taker)
     saturates = policy_of(Given(options=rest), design.device.format)
     memory = rest.get("memory")
     timing = (
         design.memory if memory is None else timing_of(memory, design.target, design.device.bus)
     )
     layers = layers_of(design)
-    every = [layer for own in layers for layer in own]
+    every = [layer for parts in layers for layer in parts]
     least = [
         program_size(
-            design.device, design.group, own[0].one.columns, (own[0].groups, own[1].groups)
+            design.device, design.group, pair[0].one.columns, (pair[0].groups, pair[1].groups)
         )
-        for own in layers
-        if len(own) > 1
+        for pair in layers
+        if len(pair) > 1
     ]
     most = max(layer.groups * layer.one.chunks for layer in every)
     words, results = (max((one[n] for one in least), default=0) for n in (0, 1))

@@ -23,14 +23,14 @@ Bytes = NDArray[np.uint8]
 _FORM = "penstock.session.3"
 
 
-def packed(tensors: Mapping[str, Bytes], said: Mapping[str, Any]) -> bytes:
+def packed(tensors: Mapping[str, Bytes], note: Mapping[str, Any]) -> bytes:
     """Return arrays of bytes, and what is said of them."""
     table: dict[str, Any] = {}
     at = 0
     for name, array in tensors.items():
         ends = [at, at := at + array.nbytes]
         table[name] = {"dtype": "U8", "shape": list(array.shape), "data_offsets": ends}
-    text, content = json.dumps(said), b"".join(array.tobytes() for array in tensors.values())
+    text, content = json.dumps(note), b"".join(array.tobytes() for array in tensors.values())
     metadata = {_FORM: text, "sha256": _digest(text, table, content)}
     head = json.dumps({"__metadata__": metadata, **table}).encode()
     head += b" " * (-len(head) % 8)
@@ -50,11 +50,11 @@ def unpacked(data: bytes) -> tuple[dict[str, Bytes], dict[str, Any]]:
         text, digest = metadata[_FORM], metadata["sha256"]
         if digest != _digest(text, table, content):
             raise InputError("bytes of it are missing, or others than were written")
-        whole, found = np.frombuffer(content, dtype=np.uint8), {}
-        for name, own in table.items():
-            begin, end = own["data_offsets"]
-            found[name] = whole[begin:end].reshape(own["shape"])
-        return found, form.json_of(text, "")
+        buffer, tensors = np.frombuffer(content, dtype=np.uint8), {}
+        for name, entry in table.items():
+            begin, end = entry["data_offsets"]
+            tensors[name] = buffer[begin:end].reshape(entry["shape"])
+        return tensors, form.json_of(text, "")
 
 
 def _digest(text: str, table: Mapping[str, Any], content: bytes) -> str:

@@ -62,41 +62,41 @@ class Spans:
             return Span(np.asarray(node.attrs["value"], dtype=np.float64), batched=False)
         if node.op in ("input", "state", "unit"):
             return self.values[node.attrs["name"]]
-        given = [self._made[n] for n in node.inputs]
-        flags = [one.batched for one in given]
+        spans = [self._made[n] for n in node.inputs]
+        flags = [one.batched for one in spans]
         if node.op == "flat":
             turn = lambda x: np.squeeze(x, node.attrs["axis"] + int(flags[0]))
-            [one] = given
+            [one] = spans
             return Span(
                 turn(one.value), 0.0 if one.exact else turn(self.error(one)), batched=flags[0]
             )
         run = lambda op, *arrays: apply(op, arrays, dict(node.attrs), flags[: len(arrays)])
-        value, batched = run(node.op, *(one.value for one in given)), any(flags)
-        if all(one.exact for one in given):
+        value, batched = run(node.op, *(one.value for one in spans)), any(flags)
+        if all(one.exact for one in spans):
             return Span(value, batched=batched)
         rounding = 2.0**-51 * np.abs(value)  # of both
-        if (linear := self._linear(node.op, given, value, run)) is not None:
+        if (linear := self._linear(node.op, spans, value, run)) is not None:
             return Span(value, linear[0] + rounding, linear[1])
-        errors = [self.error(one) for one in given]
-        rest = _error(node.op, [one.value for one in given], errors, value, run) + rounding
+        errors = [self.error(one) for one in spans]
+        rest = _error(node.op, [one.value for one in spans], errors, value, run) + rounding
         return Span(value, np.where(np.isnan(rest), np.inf, rest), batched=batched)
 
-    def _linear(self, op: str, given: Sequence[Span], value: Floats, run: Any) -> Any:
+    def _linear(self, op: str, spans: Sequence[Span], value: Floats, run: Any) -> Any:
         """Return rest and slopes of an operation that keeps slopes, None for others."""
         signs = {"add": (1, 1), "sub": (1, -1), "neg": (-1,)}
         slopes: dict[str, Floats] = {}
         if op in signs:
-            rests = [np.zeros(one.value.shape) + one.rest for one in given]
+            rests = [np.zeros(one.value.shape) + one.rest for one in spans]
             rest = run("add", *rests) if len(rests) == 2 else rests[0]
-            for sign, one in zip(signs[op], given, strict=True):
+            for sign, one in zip(signs[op], spans, strict=True):
                 for name, slope in one.slopes.items():
                     slopes[name] = slopes.get(name, 0) + sign * slope
-        elif op in ("mul", "div") and (given[1].exact or (op == "mul" and given[0].exact)):
-            at = 0 if given[1].exact else 1
-            wide = lambda x: run(op, *((x, given[1].value) if at == 0 else (given[0].value, x)))
-            zeros = np.zeros(given[at].value.shape)
-            rest = np.abs(wide(zeros + given[at].rest))
-            slopes = {n: wide(zeros + slope) for n, slope in given[at].slopes.items()}
+        elif op in ("mul", "div") and (spans[1].exact or (op == "mul" and spans[0].exact)):
+            at = 0 if spans[1].exact else 1
+            wide = lambda x: run(op, *((x, spans[1].value) if at == 0 else (spans[0].value, x)))
+            zeros = np.zeros(spans[at].value.shape)
+            rest = np.abs(wide(zeros + spans[at].rest))
+            slopes = {n: wide(zeros + slope) for n, slope in spans[at].slopes.items()}
         else:
             return None
         if any(value.shape != self.errors[name].shape for name in slopes):

@@ -75,25 +75,25 @@ class Stepping(Workload):
         self.layout: Layout = design.layout(inputs.tokens, seed, first)
 
     @classmethod
-    def of(cls, design: Any, given: Given) -> Stepping:
+    def of(cls, design: Any, args: Given) -> Stepping:
         """Return the run on what was given. Raises SourceError, Conflict, KernelError."""
-        saturates = policy_of(given, design.device.format, design.on_overflow)
-        for option, own in (("batch", design.batch), ("heads", design.heads)):
-            if given.option(option) not in (None, own):
-                hint = f"compile it with --{option} {given.option(option)}"
-                raise Conflict(f"the design is made for --{option} {own}", hint)
-        source, tokens = given.data, given.option("tokens")
-        seed, bits = seed_of(source, given.seed), bits_of(source, given.seed)
-        first = int(given.option("first", 0))
+        saturates = policy_of(args, design.device.format, design.on_overflow)
+        for option, count in (("batch", design.batch), ("heads", design.heads)):
+            if args.option(option) not in (None, count):
+                hint = f"compile it with --{option} {args.option(option)}"
+                raise Conflict(f"the design is made for --{option} {count}", hint)
+        source, tokens = args.data, args.option("tokens")
+        seed, bits = seed_of(source, args.seed), bits_of(source, args.seed)
+        first = int(args.option("first", 0))
         of, group = (design.recurrent, design.batch, design.heads), design.group
         if source is None or isinstance(source, str):
-            inputs = Inputs.random(*of, tokens_of(source, tokens, given.rows), seed, group)
+            inputs = Inputs.random(*of, tokens_of(source, tokens, args.rows), seed, group)
             name = "random" if source is not None else "assumed"
             return cls(design, inputs, name, source is None, bits, saturates, first)
         inputs = Inputs.of(*of, source, tokens, group)
-        if given.option("first") is None and design.device.stochastic:
+        if args.option("first") is None and design.device.stochastic:
             inputs.warn_of_first()
-        return cls(design, inputs, given.place or "arrays", False, bits, saturates, first)
+        return cls(design, inputs, args.place or "arrays", False, bits, saturates, first)
 
     @property
     def layouts(self) -> Sequence[Layout]:
@@ -148,7 +148,7 @@ class Stepping(Workload):
                 return Result(None, HardwareError(PimError.PIM_RANGE, *place))
             lost += int(outside.sum())
             course.took(batch.works, batch.order, float32.decode(float32.encode(y)))
-        codes = {own: float32.encode(course.values[name]) for name, own in self._named.items()}
+        codes = {label: float32.encode(course.values[name]) for name, label in self._named.items()}
         if state is not None:
             codes[self.design.recurrent.state] = float32.encode(state)
         counters = {"saturated_sums": lost, "saturated_inputs": course.beyond}
@@ -171,7 +171,7 @@ class Stepping(Workload):
 
         def play(batch: Played) -> NDArray[np.uint8]:
             programs.append(batch.program)
-            outs = [device.play_all(number, own) for number, own in enumerate(batch.steps)]
+            outs = [device.play_all(number, one_set) for number, one_set in enumerate(batch.steps)]
             taken = [outs[a][b][c] for a, b, c in batch.program.order]
             return np.array(taken, dtype=np.uint8).reshape(-1, 32)
 
@@ -195,44 +195,44 @@ class Stepping(Workload):
 
     @property
     def _results_at(self) -> int:
-        return round_up(max(made.words.nbytes for made in self.programs))
+        return round_up(max(program.words.nbytes for program in self.programs))
 
     def model(self, memory: Memory) -> Cycles:
         programs, at = self.programs, self._results_at
-        cycles = [cycles_of(made, {"m0": memory}, 0, at) for made in programs]
+        cycles = [cycles_of(program, {"m0": memory}, 0, at) for program in programs]
         compute = sum(
-            c.count * made.schedule.interval
-            for made in programs
-            for c in made.schedule.commands
+            c.count * program.schedule.interval
+            for program in programs
+            for c in program.schedule.commands
             if c.name == "COMP"
         )
         read, written = self.moved()
         words = sum(
-            memory.least(made.beats, made.result_beats, self.design.device.bus) for made in programs
+            memory.least(prog.beats, prog.result_beats, self.design.device.bus) for prog in programs
         )
         bound = _Bound(compute // self.design.device.sets, words)
         facts = {
-            "dram_cycles": sum(made.schedule.length for made in programs),
-            "rounds": sum(max(map(len, made.schedule.starts)) for made in programs),
+            "dram_cycles": sum(program.schedule.length for program in programs),
+            "rounds": sum(max(map(len, program.schedule.starts)) for program in programs),
         }
         counters = {
-            "commands": sum(len(made.waits) for made in programs),
-            "stalled": sum(own.stalled for own in cycles),
+            "commands": sum(len(program.waits) for program in programs),
+            "stalled": sum(run.stalled for run in cycles),
         }
-        total, least = sum(own.total for own in cycles), self._machine_bound(memory)
+        total, least = sum(run.total for run in cycles), self._machine_bound(memory)
         return Cycles(total, bound, counters, facts, read, written, bound_machine=least)
 
     def _machine_bound(self, memory: Memory) -> Machine:
         return self.layout.machine_bound(self.design.target, memory)
 
     def memory_bytes(self) -> int:
-        most = max(int(made.reads.sum()) for made in self.programs)
+        most = max(int(program.reads.sum()) for program in self.programs)
         return self._results_at + round_up(32 * most + 1, PAGE)
 
     def moved(self) -> tuple[int, int]:
         programs = self.programs
-        reads = sum(int(made.reads.sum()) for made in programs)
-        return sum(made.words.nbytes for made in programs), 32 * reads
+        reads = sum(int(program.reads.sum()) for program in programs)
+        return sum(program.words.nbytes for program in programs), 32 * reads
 
     def drive(self, machine: Metered) -> Result:
         at, size = self._results_at, self.memory_bytes()
@@ -247,13 +247,13 @@ class Stepping(Workload):
     def _told(self, codes: Mapping[str, Any]) -> Course:
         """What the host knows behind a run."""
         course = self._course()
-        course.told({name: float32.decode(codes[own]) for name, own in self._named.items()})
+        course.complete({name: float32.decode(codes[label]) for name, label in self._named.items()})
         return course
 
     def details(self, codes: Mapping[str, Any]) -> Mapping[str, Any]:
         beside = Beside(self.layout, self._told(codes))
-        told = {"float64": beside.to_json(), "collapsed": beside.collapsed()}
-        return {**told, **self.language}
+        report = {"float64": beside.to_json(), "collapsed": beside.collapsed()}
+        return {**report, **self.language}
 
     @property
     def language(self) -> dict[str, str]:
@@ -273,12 +273,12 @@ class Stepping(Workload):
         recurrent, design, course = self.design.recurrent, self.design, self._told(codes)
         value, lead = course.output(), (design.batch, design.heads)
         y = value.reshape(self.tokens, *lead, *value.shape[2:])
-        found = {"y": y}
+        arrays = {"y": y}
         if recurrent.state in codes:
             state = float32.decode(codes[recurrent.state])
             if recurrent.turned:
                 state = state.swapaxes(1, 2)
-            found[recurrent.state] = state.reshape(*lead, *state.shape[1:])
+            arrays[recurrent.state] = state.reshape(*lead, *state.shape[1:])
         for name, states in course.held.items():
-            found[name] = states[-1].reshape(*lead, *states.shape[2:])
-        return {**found, "y": y}  # also where a state is y
+            arrays[name] = states[-1].reshape(*lead, *states.shape[2:])
+        return {**arrays, "y": y}  # also where a state is y

@@ -34,14 +34,14 @@ MOST_CHANGES = 4096
 _FEWER = "fewer will do: with target=slot(key) a refit's cycles do not grow with the rows"
 
 
-def changes_of(given: Given, groups: int | None = None) -> Changes:
+def changes_of(args: Given, groups: int | None = None) -> Changes:
     """Return the groups, refits and changes that the options ask for; `groups`: where they may not
     be chosen."""
-    if given.option("changes") is not None:
-        changes: Changes = given.option("changes")
+    if args.option("changes") is not None:
+        changes: Changes = args.option("changes")
         return changes
     base = Changes() if groups is None else Changes(groups)
-    numbers = {n: given.option(n) for n in ("groups", "refits", "new", "gone")}
+    numbers = {n: args.option(n) for n in ("groups", "refits", "new", "gone")}
     return replace(base, **{name: n for name, n in numbers.items() if n is not None})
 
 
@@ -61,10 +61,10 @@ class Asked:
         return replace(self.changes, refits=min(self.changes.refits, most))
 
 
-def asked_of(given: Given) -> Asked:
+def asked_of(args: Given) -> Asked:
     """Return the refits that the options ask for of a table."""
     named = ("changes", "refits", "new", "gone")
-    return Asked(changes_of(given, 1), any(given.option(name) is not None for name in named))
+    return Asked(changes_of(args, 1), any(args.option(name) is not None for name in named))
 
 
 def _limit(count: int, what: str, most: int, where: str, hint: str) -> None:
@@ -105,23 +105,23 @@ def _limited_rows(rows: int, changes: Changes, plan: FitPlan, where: str) -> Non
     _limit(read, "rows in all fits", MOST_ROWS, "--refits", hint)
 
 
-def refits_of(graph: FitGraph, plan: FitPlan, span: Span, given: Given) -> tuple[Refits, str]:
+def refits_of(graph: FitGraph, plan: FitPlan, span: Span, args: Given) -> tuple[Refits, str]:
     """Return the refits of keys that are asked for, and the name of the keys; `span`: of the
     kernel's key. Raises KernelError."""
-    changes, source = changes_of(given), given.place
+    changes, source = changes_of(args), args.place
     random = check_random(source, True)
-    named = key_texts(graph, span, given)
+    named = key_texts(graph, span, args)
     try:
         if named is None:
             options = random or RandomOptions()
-            seed = options.seed if random or given.seed is None else given.seed
-            options = replace(options, rows=given.rows or options.rows, seed=seed)
+            seed = options.seed if random or args.seed is None else args.seed
+            options = replace(options, rows=args.rows or options.rows, seed=seed)
             _limited_rows(options.rows, changes, plan, source or "--rows")
             return Refits.random(options.rows, graph.columns, changes, options.seed), "random keys"
         name, keys = named
         later = changes.groups * changes.refits * changes.new
         _limited_rows(max(len(keys) - later, 0), changes, plan, str(source))
-        seed = 1 if given.seed is None else given.seed
+        seed = 1 if args.seed is None else args.seed
         return Refits.of_keys(keys, graph.columns, changes, seed), name
     except TooFew as problem:
         hint = "more rows, or fewer --groups, --refits, --new or --gone"
@@ -129,22 +129,22 @@ def refits_of(graph: FitGraph, plan: FitPlan, span: Span, given: Given) -> tuple
         raise error("E701", str(problem), place, hint=hint) from None
 
 
-def key_texts(graph: FitGraph, span: Span, given: Given) -> tuple[str, list[bytes]] | None:
+def key_texts(graph: FitGraph, span: Span, args: Given) -> tuple[str, list[bytes]] | None:
     """Return the name of the given table and its keys, None where they are to be random.
 
     Raises KernelError, and Conflict for options that say nothing of either.
     """
-    bindings = given.option("bindings", {})
-    if isinstance(given.data, Table):
-        if given.rows is not None:
-            what = f"--rows {given.rows} and --data {given.place} both say which keys there are"
+    bindings = args.option("bindings", {})
+    if isinstance(args.data, Table):
+        if args.rows is not None:
+            what = f"--rows {args.rows} and --data {args.place} both say which keys there are"
             raise Conflict(what, "leave one of them out: with --rows alone keys are random ones")
-        return given.data.name, _keys(graph, span, given, given.data)
+        return args.data.name, _keys(graph, span, args, args.data)
     if other := next((name for name in bindings if name != graph.features), None):
         hint = f"write --bind {graph.features}=COLUMN, beside --data SRC"
         raise _wrong(graph, span, f"the kernel {graph.name} has no key {other}", hint)
     if bindings:
-        what = "there is no table" if given.source is None else "random keys have none"
+        what = "there is no table" if args.source is None else "random keys have none"
         hint = "give --data SRC with a table, or leave --bind out"
         raise Conflict(f"--bind names a column, but {what}", hint)
     return None
@@ -154,9 +154,9 @@ def _wrong(graph: FitGraph, span: Span, message: str, hint: str) -> KernelError:
     return error("E619", message, span, hint=hint, source=graph.source)
 
 
-def key_column(graph: FitGraph, span: Span, given: Given, table: Table) -> str:
+def key_column(graph: FitGraph, span: Span, args: Given, table: Table) -> str:
     """Return the name of the key's column. Raises KernelError (E619)."""
-    bound, key, columns = given.option("bindings", {}), graph.features, table.schema.columns
+    bound, key, columns = args.option("bindings", {}), graph.features, table.schema.columns
     texts = [column.name for column in columns if column.type == "text" and not column.dropped]
     listing = f"its columns of text are {', '.join(texts)}" if texts else "it has no column of text"
     if other := next((name for name in bound if name != key), None):
@@ -176,12 +176,12 @@ def key_column(graph: FitGraph, span: Span, given: Given, table: Table) -> str:
     return chosen[0]
 
 
-def _keys(graph: FitGraph, span: Span, given: Given, table: Table) -> list[bytes]:
+def _keys(graph: FitGraph, span: Span, args: Given, table: Table) -> list[bytes]:
     """Return the texts of the key's column, in the order of rows. Raises KernelError (E619)."""
-    name = key_column(graph, span, given, table)
+    name = key_column(graph, span, args, table)
     values = [None if value is None else str(value) for value in table.columns()[name]]
     empty = next((number for number, value in enumerate(values, 1) if value is None), None)
-    if empty is not None and given.option("on_null", "error") != "skip":
+    if empty is not None and args.option("on_null", "error") != "skip":
         message = f"the column {name} is NULL in row {empty:,}"
         raise _wrong(graph, span, message, "--on-null skip leaves such rows out")
     return [value.encode() for value in values if value is not None]

@@ -148,37 +148,37 @@ class ColumnsDesign(AnyFit):
         names = column_names(self.walk) if self.packing is None else self.packing.names
         return {"weights": list(names[:-1])}
 
-    def opened(self, given: Given) -> Given:
-        return given  # a server's rows are packed as the design's schema says
+    def opened(self, args: Given) -> Given:
+        return args  # a server's rows are packed as the design's schema says
 
     def ringed(self, slots: int) -> ColumnsDesign:
         return replace(self, plan=replace(self.plan, ring=slots))
 
-    def workload(self, given: Given) -> TableFits | PackedFits | AssumedFits:
+    def workload(self, args: Given) -> TableFits | PackedFits | AssumedFits:
         """Return fits of the table's first rows, and refits with rows that come and go.
 
         Raises SourceError for the table, KernelError (E701) where its rows are too few or too many,
         ValueError for an option's value that there is not.
         """
-        asked = asked_of(given)
+        asked = asked_of(args)
         limited_fits(asked.changes)
-        solving = self.solving.given(given.options)
-        design = self if given.link is None else replace(self, link=given.link)
-        if given.rows is not None:
-            return AssumedFits(design, assume(self.plan.walk.schema, given.rows), asked)
-        if isinstance(given.data, Assumed):
-            return AssumedFits(design, given.data, asked)
-        table = table_on(given.data, given.source, self.walk, (self._named[-1],))
+        solving = self.solving.with_options(args.options)
+        design = self if args.link is None else replace(self, link=args.link)
+        if args.rows is not None:
+            return AssumedFits(design, assume(self.plan.walk.schema, args.rows), asked)
+        if isinstance(args.data, Assumed):
+            return AssumedFits(design, args.data, asked)
+        table = table_on(args.data, args.source, self.walk, (self._named[-1],))
         if self.packing is not None:
-            place = given.place or table.name
+            place = args.place or table.name
             packed = self.packing.packed(table, self.plan.walk.schema, self.graph, place)
             limited_fits(replace(asked.changes, groups=max(1, len(packed.groups))))
 
             def fits(group: Group, called: str) -> TableFits:
                 return TableFits(design, group.table, called, asked, solving, group.values)
 
-            return PackedFits(self.packing, packed, table, given.place, fits)
-        return TableFits(design, table, given.place, asked, solving)
+            return PackedFits(self.packing, packed, table, args.place, fits)
+        return TableFits(design, table, args.place, asked, solving)
 
 
 def _schema_of(
@@ -215,30 +215,30 @@ def check_method(graph: FitGraph) -> None:
         raise error("E606", message, graph.span, hint=hint, source=graph.source)
 
 
-def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDesign:
+def compile_columns(kernel: FitKernel, part: Target, args: Given) -> ColumnsDesign:
     """Compile a fit over columns for a part and a table. Raises KernelError, SourceError.
 
     Where the memory is on the part and no timing is given, the planner chooses the width of the
     memory port.
     """
-    kernel.trace(given.option("dims", {}))
-    graph, schema, attributes = _bound(kernel, part, given)
-    on_null = given.option("on_null", "error")
+    kernel.trace(args.option("dims", {}))
+    graph, schema, attributes = _bound(kernel, part, args)
+    on_null = args.option("on_null", "error")
     policy = input_policy(
-        given.option("on_overflow"), given.option("on_nan"), has_nan=False, format="integers"
+        args.option("on_overflow"), args.option("on_nan"), has_nan=False, format="integers"
     )
     packing = None
-    if given.option("sample_weight") or given.option("group_by"):
-        packing = Packing.of(schema, layout(attributes, on_null), policy, given.options)
+    if args.option("sample_weight") or args.option("group_by"):
+        packing = Packing.of(schema, layout(attributes, on_null), policy, args.options)
         schema = paged(packing.schema, part)
         attributes = [(k, 0) for k in range(len(schema.columns))]
     placed = layout(attributes, on_null)
-    solving = Solving().given(given.options)
-    units, limbs = _limbs(graph, schema, placed, policy, packing, given)
+    solving = Solving().with_options(args.options)
+    units, limbs = _limbs(graph, schema, placed, policy, packing, args)
     memory = None
-    if given.memory is not None or not part.shared:
-        memory = timing_of(given.memory, part)
-    fill = given.option("fill", AIM)
+    if args.memory is not None or not part.shared:
+        memory = timing_of(args.memory, part)
+    fill = args.option("fill", AIM)
 
     def planned(limbs: tuple[int, ...]) -> TableFitPlan:
         columns = Columns(limbs, 1)
@@ -249,29 +249,29 @@ def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDes
         plan = planned(limbs)
     except KernelError as problem:
         # a part that does not hold all limbs may hold the highest ones
-        if problem.diagnostic.code != "E601" or given.option("limbs") or max(limbs) == 1:
+        if problem.diagnostic.code != "E601" or args.option("limbs") or max(limbs) == 1:
             raise
         plan, units = planned((1,) * len(limbs)), ()
     timing = memory or FixedLatency(part.latency, plan.bus_bytes)
-    plan = replace(plan, ring=given.option("ring") or 0)
+    plan = replace(plan, ring=args.option("ring") or 0)
     return ColumnsDesign(part, timing, graph, plan, solving=solving, units=units, packing=packing)
 
 
 def _bound(
-    kernel: FitKernel, part: Target, given: Given
+    kernel: FitKernel, part: Target, args: Given
 ) -> tuple[FitGraph, Schema, list[tuple[int, int]]]:
     """Return the kernel's graph, the schema of its table, and attribute and element of each feature, of the label and of the weight."""
-    dims, bindings = given.option("dims", {}), given.option("bindings", {})
-    weight, group = given.option("sample_weight"), given.option("group_by")
-    data = given.data
+    dims, bindings = args.option("dims", {}), args.option("bindings", {})
+    weight, group = args.option("sample_weight"), args.option("group_by")
+    data = args.data
     if data is None or isinstance(data, str):
         data = _schema_of(kernel, dims, bindings, {weight: "float8", group: "int4"})
     schema = data.schema if isinstance(data, Table) else data
-    if packed_here(given.data, given.source):
+    if packed_here(args.data, args.source):
         schema = paged(schema, part)
     named = [name for names in bindings.values() for name in names]
     unusable = getattr(data, "unusable", None)
-    free = without(schema, given.options, named, unusable)
+    free = without(schema, args.options, named, unusable)
     binding = bind(kernel, free, bindings, dims, unusable)
     graph = kernel.trace(binding.dims)
     check_method(graph)
@@ -297,25 +297,25 @@ def _limbs(
     placed: TupleLayout,
     policy: InputPolicy,
     packing: Packing | None,
-    given: Given,
+    args: Given,
 ) -> tuple[tuple[Unit, ...], tuple[int, ...]]:
     """Return the units of the columns of the table that is given (none without one), and how many limbs they have.
 
     Of rows that the host packs, the most that a group takes, and no units: each group has its own.
     """
-    asked, count = given.option("limbs"), len(placed.sources)
+    asked, count = args.option("limbs"), len(placed.sources)
     walk = WalkConfig(schema, placed, Limbs((1,) * count), policy=policy)
-    if not isinstance(given.data, (Table, str)):
+    if not isinstance(args.data, (Table, str)):
         types = [walk.element(source.column) for source in placed.sources]
         return (), tuple(asked or typical_limbs(name) for name in types)
     read = walk if packing is None else packing.walk
     table = table_on(
-        given.data, given.source, read, (column_names(read)[graph.columns - 1].partition("[")[0],)
+        args.data, args.source, read, (column_names(read)[graph.columns - 1].partition("[")[0],)
     )
     if packing is None:
         units = values_of(table, walk).units([asked] * count)
         return tuple(units), tuple(unit.limbs for unit in units)
-    packed = packing.packed(table, schema, graph, given.place or table.name)
+    packed = packing.packed(table, schema, graph, args.place or table.name)
     each = [values_of(group.table, walk).units([asked] * count) for group in packed.groups]
     most = (max((unit.limbs for unit in column), default=1) for column in zip(*each, strict=True))
     return (), tuple(most) or (asked or 1,) * count

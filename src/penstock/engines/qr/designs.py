@@ -36,8 +36,8 @@ class AnyFit(Design):
         return self.graph.name
 
     def structure(self) -> Any:
-        whole = {"engine": self.engine_name, "kernel": self.name}
-        return whole | {"target": self.target.to_json(), "config": self.plan.structure()}
+        identity = {"engine": self.engine_name, "kernel": self.name}
+        return identity | {"target": self.target.to_json(), "config": self.plan.structure()}
 
     def resources_on(self, part: Target) -> Resources:
         return estimate(self.plan, part)

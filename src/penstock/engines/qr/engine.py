@@ -29,18 +29,18 @@ def _over_keys(kernel: AnyKernel) -> bool:
 
 
 def _room(
-    made: Callable[[FitGraph], Design], part: Target, given: Given
+    design_of: Callable[[FitGraph], Design], part: Target, args: Given
 ) -> Callable[[FitGraph], bool] | None:
     """Return what says whether the part's memory holds the run of a design that is made; None where no run is known."""
     from penstock.dsl.core.diagnostics import KernelError
     from penstock.host.sources import SourceError
 
-    if (given.rows is None and given.data is None) or not part.memory.bytes:
+    if (args.rows is None and args.data is None) or not part.memory.bytes:
         return None
 
     def holds(graph: FitGraph) -> bool:
         try:
-            return made(graph).workload(given).device_bytes() <= part.memory.bytes
+            return design_of(graph).workload(args).device_bytes() <= part.memory.bytes
         except (KernelError, SourceError, Conflict):
             return False
 
@@ -67,17 +67,17 @@ class FitEngine(Engine):
         return {"sia": parts}
 
     def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
-        keys, own, form = _over_keys(kernel), request.own, request.format
+        keys, options, form = _over_keys(kernel), request.own, request.format
         numbers = "on_overflow on_nan on_singular refine limbs sample_weight group_by ring".split()
-        flag = next((f"--{name.replace('_', '-')}" for name in numbers if name in own), None)
+        flag = next((f"--{name.replace('_', '-')}" for name in numbers if name in options), None)
         for wrong, what, hint in (
             (
-                keys and own.get("dims"),
+                keys and options.get("dims"),
                 "--dim is not for fits of keys",
                 "leave --dim out: the window says how many bytes of a key are fitted",
             ),
             (
-                not keys and own.get("groups") not in (None, 1),
+                not keys and options.get("groups") not in (None, 1),
                 "--groups is for fits of keys",
                 "leave --groups out: a table is one group of rows",
             ),
@@ -102,7 +102,7 @@ class FitEngine(Engine):
                 "leave --memory out: the board has the memory that it has",
             ),
             (
-                request.rows is not None and request.data is None and "group_by" in own,
+                request.rows is not None and request.data is None and "group_by" in options,
                 "--rows assumes rows that belong to no group",
                 "leave --group-by out, or give --data SRC in place of --rows",
             ),
@@ -120,7 +120,7 @@ class FitEngine(Engine):
     def needs(self, kernel: AnyKernel) -> str:
         return "keys" if _over_keys(kernel) else "a table"
 
-    def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
+    def compile(self, kernel: AnyKernel, part: Target, args: Given) -> Design:
         from penstock.dsl.qr.plan import Room, lower
         from penstock.host.sources import Table
         from penstock.models.memory import FixedLatency
@@ -131,35 +131,35 @@ class FitEngine(Engine):
         from .keys import FitDesign
 
         assert isinstance(kernel, FitKernel)
-        check_random(given.source, _over_keys(kernel))
+        check_random(args.source, _over_keys(kernel))
         if not _over_keys(kernel):
             from .columns import compile_columns
 
-            if given.format is not None:
+            if args.format is not None:
                 raise no_option(f"the fit kernel {kernel.name}", "format", ("limbs",))
-            return compile_columns(kernel, part, given)
-        self._keys_alone(kernel, given)
+            return compile_columns(kernel, part, args)
+        self._keys_alone(kernel, args)
         graph, memory = kernel.trace(), None
         [key] = kernel.of_kind("key")
-        if isinstance(given.data, Table):
-            key_column(graph, key.span, given, given.data)
+        if isinstance(args.data, Table):
+            key_column(graph, key.span, args, args.data)
         # where the memory is on the part, the planner chooses the width of its port
-        if given.memory is not None or not part.shared:
-            memory = timing_of(given.memory, part)
-        options = {"load": given.option("load"), "fill": given.option("fill", AIM)}
+        if args.memory is not None or not part.shared:
+            memory = timing_of(args.memory, part)
+        options = {"load": args.option("load"), "fill": args.option("fill", AIM)}
 
-        def made(graph: FitGraph, room: Room | None = None) -> FitDesign:
+        def design_of(graph: FitGraph, room: Room | None = None) -> FitDesign:
             plan = lower(graph, part, memory=memory, **options, room=room)
             timing = memory or FixedLatency(part.latency, plan.bus_bytes)
             return FitDesign(part, timing, graph, plan, key.span)
 
-        return made(graph, _room(made, part, given))
+        return design_of(graph, _room(design_of, part, args))
 
     @staticmethod
-    def _keys_alone(kernel: FitKernel, given: Given) -> None:
+    def _keys_alone(kernel: FitKernel, args: Given) -> None:
         """Raise OptionError for arguments that mean nothing to a fit over keys."""
-        other = getattr(given.format, "name", given.format)
-        if given.option("dims"):
+        other = getattr(args.format, "name", args.format)
+        if args.option("dims"):
             raise no_option(f"the fit kernel {kernel.name}", "dims", ())
         if other not in (None, "float32"):
             raise no_option(f"the fit kernel {kernel.name}", "format", ())
@@ -191,35 +191,35 @@ class FitEngine(Engine):
 
     def plans(self, kernel: AnyKernel, request: Request) -> bool:
         columns = not _over_keys(kernel)
-        given = request.data is not None or bool(request.own.get("bindings"))
-        return (columns and given) or super().plans(kernel, request)
+        has_table = request.data is not None or bool(request.own.get("bindings"))
+        return (columns and has_table) or super().plans(kernel, request)
 
-    def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
+    def check(self, kernel: AnyKernel, args: Given, design: Design | None) -> Iterable[Part]:
         from .changes import check_random, key_texts
         from .columns import check_method
         from .sections import fit_facts
 
         assert isinstance(kernel, FitKernel)
-        check_random(given.source, _over_keys(kernel))
+        check_random(args.source, _over_keys(kernel))
         if _over_keys(kernel):
             graph = kernel.trace()
             [key] = kernel.of_kind("key")
-            key_texts(graph, key.span, given)
+            key_texts(graph, key.span, args)
         else:
-            graph = getattr(design, "graph", None) or kernel.trace(given.option("dims", {}))
+            graph = getattr(design, "graph", None) or kernel.trace(args.option("dims", {}))
             check_method(graph)
         return (fit_facts(graph),)
 
-    def unreadable(self, kernel: AnyKernel, given: Given, design: Design | None) -> Failure | None:
+    def unreadable(self, kernel: AnyKernel, args: Given, design: Design | None) -> Failure | None:
         # keys are read by `check`
-        return None if _over_keys(kernel) else super().unreadable(kernel, given, design)
+        return None if _over_keys(kernel) else super().unreadable(kernel, args, design)
 
     def sections(self, outcome: Outcome) -> Iterable[Part]:
         from .sections import summary
 
         return summary(outcome)
 
-    def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
+    def largest(self, kernel: AnyKernel, part: Target, args: Given, smaller: int = 0) -> str:
         if not smaller:
             return ""  # the planner's own hint says it
         if not _over_keys(kernel):

@@ -63,8 +63,8 @@ class FitDesign(AnyFit):
         return FitEngine(self.plan, parts, design=self.identity)
 
     def config(self) -> dict[str, Any]:
-        own = {"window": self.graph.columns - 1, "incremental": self.graph.incremental}
-        return self.plan.to_json() | own
+        kernel = {"window": self.graph.columns - 1, "incremental": self.graph.incremental}
+        return self.plan.to_json() | kernel
 
     def text(self) -> str:
         from penstock.report.words import plural
@@ -101,8 +101,8 @@ class FitDesign(AnyFit):
 
         if backend == "model":
             return Trainer(self.plan, Timed(self.plan, self.memory), **options)
-        own: dict[str, Any] = {} if device is None else {"device": device}
-        machine = self.machine(backend, 0, **own)
+        keywords: dict[str, Any] = {} if device is None else {"device": device}
+        machine = self.machine(backend, 0, **keywords)
         return Trainer(self.plan, EngineBackend(self.plan, machine), **options)
 
     def refits(
@@ -128,30 +128,30 @@ class FitDesign(AnyFit):
         first = 1000 * changes.groups if rows is None else rows
         return Refits.random(first, self.graph.columns, changes, seed)
 
-    def workload(self, given: Given) -> Refitting:
-        """Return refits. `given.data`: `Refits`, or a source of keys, None for random ones.
+    def workload(self, args: Given) -> Refitting:
+        """Return refits. `args.data`: `Refits`, or a source of keys, None for random ones.
 
         Raises SourceError, KernelError and Conflict for the keys.
         """
-        if isinstance(given.data, Refits):
-            return Refitting(self, given.data, "keys", given)
-        if given.data is not None:
-            given = replace(given, data=open_source(given.data))
+        if isinstance(args.data, Refits):
+            return Refitting(self, args.data, "keys", args)
+        if args.data is not None:
+            args = replace(args, data=open_source(args.data))
         return Refitting(
-            self, *refits_of(self.graph, self.plan, self.key or self.graph.span, given), given
+            self, *refits_of(self.graph, self.plan, self.key or self.graph.span, args), args
         )
 
 
 class Refitting(Workload):
     """Fits of groups of keys, then refits round by round.
 
-    Parameters: `name`: of the keys, for reports; `given`: what the user gave.
+    Parameters: `name`: of the keys, for reports; `args`: what the user gave.
     """
 
-    def __init__(self, design: FitDesign, refits: Refits, name: str, given: Given) -> None:
+    def __init__(self, design: FitDesign, refits: Refits, name: str, args: Given) -> None:
         self.plan, self.part = design.plan, design.target
         self.name, self.rows = name, refits.rows
-        self.assumed = given.rows is not None and given.source is None
+        self.assumed = args.rows is not None and args.source is None
         self._refits = refits
 
     @cached_property

@@ -32,7 +32,7 @@ class Solving:
             if getattr(self, name) not in known:
                 raise not_one_of(name, getattr(self, name), known)
 
-    def given(self, options: Mapping[str, Any]) -> Solving:
+    def with_options(self, options: Mapping[str, Any]) -> Solving:
         """Return it with the options that were given."""
         names = asdict(self)
         return replace(self, **{n: v for n, v in options.items() if n in names and v is not None})

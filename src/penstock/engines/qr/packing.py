@@ -116,8 +116,8 @@ class Packing:
             return Packed((), walked.total, 0, walked.error)
         counts = walked.total
         rows = np.concatenate(places) if places else np.zeros((0, 3), np.int64)
-        values, given = values_of(table, self.walk), rows[:, 2].astype(bool)
-        number = np.flatnonzero(given)
+        values, mask = values_of(table, self.walk), rows[:, 2].astype(bool)
+        number = np.flatnonzero(mask)
 
         def at(row: int) -> str:
             if are_stored(place):
@@ -128,7 +128,7 @@ class Packing:
         weights, kept = None, np.ones(len(number), bool)
         if self.weight:
             weights, kept = self._weights(values, at, place)
-        keys, null = self._keys(table, given, at, place)
+        keys, null = self._keys(table, mask, at, place)
         kept &= ~null
         weightless = 0 if weights is None else int((weights == 0).sum())
         counts = replace(counts, skipped=counts.skipped + int(null.sum()))
@@ -152,22 +152,22 @@ class Packing:
         return weights, weights > 0
 
     def _keys(
-        self, table: Table, given: NDArray[np.bool_], at: Any, place: str
+        self, table: Table, mask: NDArray[np.bool_], at: Any, place: str
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return the group of each row that is delivered, and where it is NULL and the row is left out."""
         if self.group is None:
-            return np.zeros(int(given.sum()), np.int64), np.zeros(int(given.sum()), bool)
-        found = table.columns()[self.group]
-        null = np.ma.getmaskarray(found)
-        if isinstance(found, list):
-            null = np.array([value is None for value in found], bool)
-            odd = (v is not None and not isinstance(v, str) for v in np.array(found, object)[given])
+            return np.zeros(int(mask.sum()), np.int64), np.zeros(int(mask.sum()), bool)
+        column = table.columns()[self.group]
+        null = np.ma.getmaskarray(column)
+        if isinstance(column, list):
+            null = np.array([value is None for value in column], bool)
+            odd = (v is not None and not isinstance(v, str) for v in np.array(column, object)[mask])
             if (row := next((k for k, is_odd in enumerate(odd) if is_odd), None)) is not None:
                 what = "is compressed or out of line"
                 message = f"the group in {at(row)}, column {self.group}, {what}"
                 raise _unfit(message, place, "group by a shorter text")
-            found = np.array(["" if value is None else value for value in found], object)
-        keys, null = np.ma.getdata(found)[given], null[given]
+            column = np.array(["" if value is None else value for value in column], object)
+        keys, null = np.ma.getdata(column)[mask], null[mask]
         if null.any() and self.walk.layout.on_null != "skip":
             message = f"the group in {at(int(np.argmax(null)))}, column {self.group}, is NULL"
             raise _unfit(message, place, "--on-null skip leaves such rows out")
@@ -188,21 +188,21 @@ class Packing:
         if not kept.any():
             return
         some = np.flatnonzero(kept)
-        found, which = np.unique(keys[some], return_inverse=True)
+        groups, which = np.unique(keys[some], return_inverse=True)
         order = np.argsort(which, kind="stable")
-        ends = np.cumsum(np.bincount(which, minlength=len(found)))
-        for value, part in zip(found.tolist(), np.split(some[order], ends[:-1]), strict=True):
+        ends = np.cumsum(np.bincount(which, minlength=len(groups)))
+        for value, part in zip(groups.tolist(), np.split(some[order], ends[:-1]), strict=True):
             columns = [column[part] for column in values.columns[: len(self.names)]]
-            own = replace(values, names=self.names, columns=columns)
+            subset = replace(values, names=self.names, columns=columns)
             packed: Sequence[NDArray[Any]] = columns
             if weights is not None:
                 rows = Rows(columns, weights[part], graph.intercept)
                 centres, packed = rooted(rows)
-                own = replace(own, weights=rows.weights, weight=self.weight, centres=centres)
+                subset = replace(subset, weights=rows.weights, weight=self.weight, centres=centres)
             called = value if labels is None else labels[value]
             stored = {c.name: v for c, v in zip(schema.columns, packed, strict=True)}
             pages = Table(schema, write_heap(schema, stored), name)
-            yield Group(None if self.group is None else called, own, pages)
+            yield Group(None if self.group is None else called, subset, pages)
 
     def _check_weights(self, groups: Sequence[Group], keys: NDArray[Any], place: str) -> None:
         """Raise KernelError (E846) where weights of 0 leave nothing of a group."""
@@ -232,8 +232,8 @@ def without(
         except KeyError:
             if unusable is not None and (known := unusable(name)) is not None:
                 raise _unfit(f"column {name} {known[0]}", flag, known[1]) from None
-            there = [c.name for c in schema.columns if not c.dropped]
-            hint = closest(name, there) or f"its columns are {', '.join(there)[:200]}"
+            names = [c.name for c in schema.columns if not c.dropped]
+            hint = closest(name, names) or f"its columns are {', '.join(names)[:200]}"
             raise _unfit(f"the table {schema.table} has no column {name}", flag, hint) from None
         if option == "group_by" and column.type not in _GROUPS:
             message = f"{what} are whole numbers, booleans or texts; column {name} has the type {column.type}"
@@ -296,19 +296,19 @@ class PackedFits(Workload):
 
     def moved(self) -> tuple[int, int]:
         moved = [part.moved() for part in self._parts]
-        return sum(there for there, _ in moved), sum(back for _, back in moved)
+        return sum(inputs for inputs, _ in moved), sum(back for _, back in moved)
 
     def _joined(self, results: Sequence[Result]) -> Result:
         """Return the groups' results as one; `fits` says how many fits each of them has."""
         counters = Counter[str]()
-        found = []
+        parts = []
         for result in results:
             if result.codes is None:
                 return result
             counters.update(result.counters)
-            found.append(result.codes)
-        codes = {name: np.concatenate([of[name] for of in found]) for name in found[0]}
-        codes["fits"] = np.array([len(of["mask"]) for of in found], np.int64)
+            parts.append(result.codes)
+        codes = {name: np.concatenate([of[name] for of in parts]) for name in parts[0]}
+        codes["fits"] = np.array([len(of["mask"]) for of in parts], np.int64)
         return Result(codes, counters={**counters, **self._inputs})
 
     def golden(self) -> Result:
@@ -341,11 +341,11 @@ class PackedFits(Workload):
 
     def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
         """Return the weights of the last fit, with groups a row for each of them."""
-        found = [part.values(own) for part, own in self._split(codes)]
+        fits = [part.values(part_codes) for part, part_codes in self._split(codes)]
         if self.packing.group is None:
-            return found[0]
-        bias = np.concatenate([of["bias"] for of in found])
-        return {"bias": bias, "weights": np.stack([of["weights"] for of in found])}
+            return fits[0]
+        bias = np.concatenate([of["bias"] for of in fits])
+        return {"bias": bias, "weights": np.stack([of["weights"] for of in fits])}
 
     @property
     def names(self) -> Mapping[str, Any] | None:
@@ -357,15 +357,15 @@ class PackedFits(Workload):
         return {"bias": called, "weights": [[f"{g}: {f}" for f in features] for g in called]}
 
     def details(self, codes: Mapping[str, Codes]) -> Mapping[str, Any]:
-        found = [part.details(own) for part, own in self._split(codes)]
+        fits = [part.details(part_codes) for part, part_codes in self._split(codes)]
         skipped = {
             n: v for n, v in self._inputs.items() if n in ("rows_skipped", "rows_of_weight_0")
         }
         if self.packing.group is None:
-            return {**found[0], "fit": found[0]["fit"] | skipped}
+            return {**fits[0], "fit": fits[0]["fit"] | skipped}
         groups = [
             {"group": group.value, **of["fit"]}
-            for group, of in zip(self._packed.groups, found, strict=True)
+            for group, of in zip(self._packed.groups, fits, strict=True)
         ]
         return {"fit": {"group_by": self.packing.group, **skipped, "groups": groups}}
 

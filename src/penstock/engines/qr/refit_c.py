@@ -33,8 +33,8 @@ class Group:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        found = self.library.group_weights(address(self.bytes))
-        return np.ctypeslib.as_array(found, (self.columns,)).astype(np.float64)
+        pointer = self.library.group_weights(address(self.bytes))
+        return np.ctypeslib.as_array(pointer, (self.columns,)).astype(np.float64)
 
     def many(self) -> NDArray[np.uint8]:
         """Return as many equal groups as take turns."""
@@ -64,9 +64,9 @@ def address(array: NDArray[np.generic]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def agree(found: NDArray[np.float64], best: NDArray[np.float64]) -> None:
+def agree(predictions: NDArray[np.float64], best: NDArray[np.float64]) -> None:
     """Raise where predictions are not those of the best weights."""
-    if not np.abs(found - best).max() <= 1e-3 * np.ptp(best):
+    if not np.abs(predictions - best).max() <= 1e-3 * np.ptp(best):
         raise AssertionError("refit.c does not fit its rows best")
 
 

@@ -95,15 +95,15 @@ def _of_columns(outcome: Outcome, design: ColumnsDesign) -> Iterable[Part]:
     if run is not None and not run.errors:
         counters = run.counters
         rows = f"{plural(outcome.rows or 0, 'row')}, {counters['rows']:,} of them in the last fit"
-        found = [Row("table", f"{outcome.table}: {rows}"), *ring_rows(design.plan.ring)]
-        found += read_rows(outcome)
-        found += input_rows(outcome)
+        entries = [Row("table", f"{outcome.table}: {rows}"), *ring_rows(design.plan.ring)]
+        entries += read_rows(outcome)
+        entries += input_rows(outcome)
         if left := counters.get("rows_of_weight_0"):
-            found.append(Row("weight 0", f"{plural(left, 'row')} left out"))
+            entries.append(Row("weight 0", f"{plural(left, 'row')} left out"))
         if again := counters.get("recentred"):
             text = f"{plural(again, 'time')}: means had wandered from the offsets"
-            found.append(Row("recentred", text))
-        yield Facts((*found, *agreement(outcome), *_cycles(outcome)))
+            entries.append(Row("recentred", text))
+        yield Facts((*entries, *agreement(outcome), *_cycles(outcome)))
     weights = (
         Row(f"{name}[{value.size}]", values_text(value.tolist()))
         for name, value in (outcome.result or {}).items()
@@ -136,15 +136,15 @@ def _solution_rows(outcome: Outcome) -> Iterable[Row]:
     """Return how the weights were found, how near they are to the best, and what has none."""
     if not outcome.details:
         return
-    found = outcome.details["fit"]
-    groups = found.get("groups", ())
+    report = outcome.details["fit"]
+    groups = report.get("groups", ())
     for group in groups[:_MOST_GROUPS]:
-        yield Row("group", f"{found['group_by']} = {group['group']}")
+        yield Row("group", f"{report['group_by']} = {group['group']}")
         yield from _fit_rows(group)
     if len(groups) > _MOST_GROUPS:
         yield Row("group", f"and {len(groups) - _MOST_GROUPS:,} more: --json has them")
-    if "group_by" not in found:
-        yield from _fit_rows(found)
+    if "group_by" not in report:
+        yield from _fit_rows(report)
     if (engine := outcome.details.get("engine_float32")) is None:
         return
     text = f"float32 weights for its next refits, {engine['largest_difference']:.2g} away at most"
@@ -153,37 +153,37 @@ def _solution_rows(outcome: Outcome) -> Iterable[Row]:
     yield Row("engine", text)
 
 
-def _fit_rows(found: Mapping[str, Any]) -> Iterable[Row]:
+def _fit_rows(report: Mapping[str, Any]) -> Iterable[Row]:
     """Return what there is to say of one fit."""
     how = {
         "none": "the exact sums solved in exact arithmetic",
-        "sums": f"the sums' weights refined on the rows, {plural(found['steps'], 'step')}",
-        "host": f"refined on the rows, {plural(found['steps'], 'step')}, beside a QR factorisation by the host",
-    }[found["preconditioner"]]
+        "sums": f"the sums' weights refined on the rows, {plural(report['steps'], 'step')}",
+        "host": f"refined on the rows, {plural(report['steps'], 'step')}, beside a QR factorisation by the host",
+    }[report["preconditioner"]]
     yield Row("solved", f"float64, {how}")
-    yield from _coefficients(found)
-    r2 = "" if found["r2"] is None else f"R² {found['r2']:.6g}; "
-    squares = "beyond float64" if found["rss"] is None else f"{found['rss']:.6g}"
+    yield from _coefficients(report)
+    r2 = "" if report["r2"] is None else f"R² {report['r2']:.6g}; "
+    squares = "beyond float64" if report["rss"] is None else f"{report['rss']:.6g}"
     rss = f"residual sum of squares {squares}"
-    yield Row("fit", f"{r2}{rss}; {plural(found['rows'], 'row')}")
-    features = len(found["units"]) - 1 - ("sample_weight" in found)
-    independent = f"{found['rank']} of {plural(features, 'column')} independent"
-    values = (found[n] for n in ("condition", "condition_scaled"))
+    yield Row("fit", f"{r2}{rss}; {plural(report['rows'], 'row')}")
+    features = len(report["units"]) - 1 - ("sample_weight" in report)
+    independent = f"{report['rank']} of {plural(features, 'column')} independent"
+    values = (report[n] for n in ("condition", "condition_scaled"))
     condition, scaled = ("∞" if value is None else f"{value:.3g}" for value in values)
     text = f"{condition}; {scaled} of the columns less their means, scaled; {independent}"
     yield Row("condition", text)
-    for unit in found["units"]:
+    for unit in report["units"]:
         exact = "exact" if unit["exact"] else "rounded"
         text = f"unit 2^{unit['shift']}, offset {unit['offset']:,}, {plural(unit['limbs'], 'limb')}, {exact}"
         yield Row(f"  {unit['column']}", text)
-    for entry in found["dropped"]:
-        what = "no weight" if found["on_singular"] == "drop" else "not determined"
+    for entry in report["dropped"]:
+        what = "no weight" if report["on_singular"] == "drop" else "not determined"
         yield Row(f"  {entry['column']}", f"{what}: {entry['reason']}")
 
 
-def _coefficients(found: Mapping[str, Any]) -> Iterable[Row]:
+def _coefficients(report: Mapping[str, Any]) -> Iterable[Row]:
     """Return a row for each weight: as statistics have it, with the digits that are sure."""
-    columns = (found[n] for n in ("names", "coef", "std_err", "t", "p", "error"))
+    columns = (report[n] for n in ("names", "coef", "std_err", "t", "p", "error"))
     for name, coef, std_err, t, p, off in zip(*columns, strict=True):
         digits = 17 if coef is None or not coef or not off else -math.log10(off / abs(coef))
         text = f"{0 if coef is None else coef:.{max(1, min(17, math.floor(digits)))}g}"

@@ -52,15 +52,15 @@ def _data() -> Mapping[str, Any]:
 
 def _part() -> Target:
     """Return the machine: HARP's Arria 10 GX 1150, by the synthesis rules of the nearest family."""
-    told = _data()["machine"]
-    return replace(target_named("vu9p"), **told["part"], clock=Clock(**told["clock"]))
+    machine = _data()["machine"]
+    return replace(target_named("vu9p"), **machine["part"], clock=Clock(**machine["clock"]))
 
 
 @cache
 def _design() -> FitDesign:
-    found = compile(from_text(_KERNEL, "sia.psk"), _part())
-    assert isinstance(found, FitDesign)
-    return found
+    design = compile(from_text(_KERNEL, "sia.psk"), _part())
+    assert isinstance(design, FitDesign)
+    return design
 
 
 def _size() -> Size:
@@ -78,12 +78,12 @@ def _engine(columns: int) -> tuple[int, float]:
 
 def _trainers(cpu: bool) -> list[dict[str, Any]]:
     """Return the trainers in software; `cpu`: with the one in C on this computer."""
-    found = records(_data()["trainers"])
+    trainers = records(_data()["trainers"])
     if cpu:
         refit = _NEW, _size().moved
         took = {c: keys_seconds(_ROWS, int(c), *refit) * 1e6 for c in ("9", "33")}
-        found.append({"name": "C, here", **took, "origin": "the same on this computer, now"})
-    return found
+        trainers.append({"name": "C, here", **took, "origin": "the same on this computer, now"})
+    return trainers
 
 
 def _refits(cpu: bool) -> Iterator[Part]:
@@ -103,12 +103,12 @@ def _refits(cpu: bool) -> Iterator[Part]:
 def _served(share: float, columns: str, cpu: bool) -> dict[str, float]:
     """Return operations a second by trainer."""
     index = _data()["index"]
-    found = {}
+    rates = {}
     fits = {row["name"]: (row[columns] * 1e-6, False) for row in _trainers(cpu)}
     fits["engine"] = (_engine(int(columns))[1], True)
     for name, (fit, side) in fits.items():
-        found[name] = throughput(index["operation"], index["merge"], fit, share, beside=side)
-    return found
+        rates[name] = throughput(index["operation"], index["merge"], fit, share, beside=side)
+    return rates
 
 
 def _headlines(cpu: bool) -> Iterator[Part]:

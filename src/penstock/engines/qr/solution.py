@@ -68,12 +68,12 @@ class Values:
 
     def units(self, limbs: Sequence[int | None]) -> list[Unit]:
         """Return the columns' units; `limbs`: how many, None where the values say it."""
-        found = []
+        units = []
         for column, missing, count in zip(self.columns, self.missing, limbs, strict=True):
             more = [] if missing is None else [missing]
             every = np.concatenate([column, np.array(more, dtype=column.dtype)])
-            found.append(unit_of(every, count))
-        return found
+            units.append(unit_of(every, count))
+        return units
 
     def rows(self, first: int, last: int, centred: bool) -> Rows:
         """Return some of the rows, for least squares; `centred`: of a fit with a bias."""
@@ -111,11 +111,11 @@ class Solution:
     def to_json(self) -> dict[str, Any]:
         """Return what `Run.fit` has, as plain data: None for numbers that there are not."""
         first = ["bias"] if self.fit.options.intercept else []
-        found: dict[str, Any] = {"names": [*first, *self.columns.names[:-1]]}
+        report: dict[str, Any] = {"names": [*first, *self.columns.names[:-1]]}
         for name, value in self.fit.statistics().items():
-            found[name] = _plain(value)
+            report[name] = _plain(value)
         units = zip(self.columns.packed_names, self.units, strict=True)
-        found |= {
+        report |= {
             "rank": self.fit.rank,
             "on_singular": self.policy,
             "dropped": [{"column": name, "reason": why} for name, why in self.dropped],
@@ -123,8 +123,8 @@ class Solution:
             "steps": self.fit.steps,
         }
         if self.columns.weight is not None:
-            found |= {"sample_weight": self.columns.weight, "weight": self.fit.total}
-        return found
+            report |= {"sample_weight": self.columns.weight, "weight": self.fit.total}
+        return report
 
 
 def _plain(value: Any) -> Any:
@@ -154,32 +154,32 @@ def solved(
     choices = solving.on_singular == "minimum-norm", solving.refine != "never"
     options = Options(graph.intercept, graph.ridge, graph.ridge_per, *choices)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = fit(sums, rows if totals.rows else None, options)
-    if (beyond := ~np.isfinite([*found.weights, found.bias])).any():
+        regression = fit(sums, rows if totals.rows else None, options)
+    if (beyond := ~np.isfinite([*regression.weights, regression.bias])).any():
         what = [*(f"weight of column {name}" for name in names[:-1]), "bias"][int(beyond.argmax())]
         message = f"the {what} is beyond what float64 holds"
         hint = "give the column or the label in another unit"
         raise error("E847", message, Span.whole(place), hint=hint)
-    reasons = tuple((names[d.column], _reason(d, found, names)) for d in found.dependent)
+    reasons = tuple((names[d.column], _reason(d, regression, names)) for d in regression.dependent)
     if solving.on_singular == "error" and reasons:
-        raise _undetermined(found, reasons, place)
-    return Solution(found, columns, units, solving.on_singular, reasons)
+        raise _undetermined(regression, reasons, place)
+    return Solution(regression, columns, units, solving.on_singular, reasons)
 
 
-def _reason(found: Dependent, fit: Fit, names: Sequence[str]) -> str:
+def _reason(column: Dependent, fit: Fit, names: Sequence[str]) -> str:
     """Return in words why a column has no weight of its own."""
     if not fit.rows:
         return "without rows"
-    if not found.factors:
-        return f"constant, {found.constant:.6g} in all rows"
-    if fit.rows <= len(fit.kept) + 1 and len(found.factors) > _MOST:
+    if not column.factors:
+        return f"constant, {column.constant:.6g} in all rows"
+    if fit.rows <= len(fit.kept) + 1 and len(column.factors) > _MOST:
         return f"one more than {fit.rows:,} rows tell apart"
     sign = lambda value: "− " if value < 0 else "+ "
-    terms = [f"{sign(f)}{abs(f):.6g} × {names[k]}" for k, f in found.factors[:_MOST]]
-    if len(found.factors) > _MOST:
-        terms.append(f"+ … ({len(found.factors)} columns in all)")
-    elif found.constant:
-        terms.append(f"{sign(found.constant)}{abs(found.constant):.6g}")
+    terms = [f"{sign(f)}{abs(f):.6g} × {names[k]}" for k, f in column.factors[:_MOST]]
+    if len(column.factors) > _MOST:
+        terms.append(f"+ … ({len(column.factors)} columns in all)")
+    elif column.constant:
+        terms.append(f"{sign(column.constant)}{abs(column.constant):.6g}")
     near = "" if fit.preconditioner == "none" else ", as far as float64 tells,"
     return f"equal{near} to {' '.join(terms).removeprefix('+ ')} in all {fit.rows:,} rows"
 

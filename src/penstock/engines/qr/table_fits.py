@@ -317,8 +317,8 @@ class TableFits(_Fits):
 
         def segment(span: tuple[int, int]) -> Segment:
             if pages is None:
-                whole = Segment(where.pages, len(self.table.pages), 0, span[1], 0)
-                return whole if span[1] else Segment()
+                table = Segment(where.pages, len(self.table.pages), 0, span[1], 0)
+                return table if span[1] else Segment()
             return self._segment(pages, span, where.pages)[0]
 
         def fit(before: c.Totals, anew: bool, step: Step) -> c.Totals | None:

@@ -88,11 +88,11 @@ class TallyDesign(Design):
     def text(self) -> str:
         return f"a sum times {self.gain}"
 
-    def workload(self, given: Given) -> Tallying:
-        words = given.data
+    def workload(self, args: Given) -> Tallying:
+        words = args.data
         if words is None:
-            words = range(given.rows or 0)
-        return Tallying(self, _words(words), given.option("fault"))
+            words = range(args.rows or 0)
+        return Tallying(self, _words(words), args.option("fault"))
 
 
 def _words(numbers: Sequence[Any]) -> NDArray[np.uint64]:
@@ -175,15 +175,15 @@ class TallyingEngine(Engine):
     def needs(self, kernel: Any) -> str:
         return "words"
 
-    def open(self, source: str, given: Given) -> Any:
+    def open(self, source: str, args: Given) -> Any:
         kind, _, rest = source.partition(":")
         if kind != "numbers":
             raise SourceError(f"no words: {source}", "write numbers:1,2,3", code="E701")
         return _words(rest.split(",") if rest.strip() else ())
 
-    def compile(self, kernel: Any, part: Any, given: Given) -> TallyDesign:
+    def compile(self, kernel: Any, part: Any, args: Given) -> TallyDesign:
         kernel.check()
-        timing = timing_of(given.memory, part)
+        timing = timing_of(args.memory, part)
         if isinstance(timing, FixedLatency):  # --memory may name a DRAM, which has a bus of its own
             timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, BUS))
         return TallyDesign(part, timing, kernel.name, kernel.gain)

@@ -170,11 +170,11 @@ class LanguageModel:
             hint = "give ids, or a folder with tokenizer.json"
             raise untaken("the model has no tokenizer: it takes ids only", hint)
         try:
-            found = self._tokenizer.encode(text).ids
+            ids = self._tokenizer.encode(text).ids
         except Exception as problem:  # the library has no exceptions of its own
             hint = "some of its characters are not in the vocabulary"
             raise untaken(f"the tokenizer does not take the text: {problem}", hint) from None
-        return checked(found, len(self._network.embedding))
+        return checked(ids, len(self._network.embedding))
 
     def text(self, ids: Sequence[int]) -> str | None:
         """Return the text of ids, None where the model has no tokenizer."""
@@ -205,24 +205,24 @@ class LanguageModel:
 
         Raises ModelError (E469) for a prompt that is not one.
         """
-        first, made = self.ids(prompt), list[int]()
+        first, ids = self.ids(prompt), list[int]()
         if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
             raise untaken(f"tokens is {tokens!r}", "it is a whole number, 1 or more")
         taken = []
         with self.open(backend, **options) as serving:
-            request, given = serving.join(first, seed=seed, temperature=temperature), first
+            request, feed = serving.join(first, seed=seed, temperature=temperature), first
             sampler = Sampler(seed, temperature)
-            while len(made) < tokens and made[-1:] not in [[end] for end in self._ends]:
-                taken.append(serving.take({request: given})[request][-1])
-                given = sampler.draw(taken[-1])
-                made += given
+            while len(ids) < tokens and ids[-1:] not in [[end] for end in self._ends]:
+                taken.append(serving.take({request: feed})[request][-1])
+                feed = sampler.draw(taken[-1])
+                ids += feed
             cycles, errors = serving.cycles, serving.errors
-        beside = self._in_float64([*first, *made[:-1]])[len(first) - 1 :]
+        beside = self._in_float64([*first, *ids[:-1]])[len(first) - 1 :]
         again = Sampler(seed, temperature)
         other = sum(len(set(again.draw(*pair))) > 1 for pair in zip(taken, beside, strict=True))
         spread = float(beside.std()) or 1.0
         far = float(np.sqrt(((np.array(taken) - beside) ** 2).mean())) / spread
-        return Generated(made, self.text(made), cycles, far, other, errors)
+        return Generated(ids, self.text(ids), cycles, far, other, errors)
 
     def perplexity(
         self, text: str | Iterable[int], *, seed: int = 1, backend: str = "golden", **options: Any
@@ -233,9 +233,9 @@ class LanguageModel:
             raise untaken("a perplexity needs two ids or more", "give a longer text")
         with self.open(backend, **options) as serving:
             request = serving.join(ids[:-1], seed=seed)
-            made = serving.take({request: ids[:-1]})[request]
+            logits = serving.take({request: ids[:-1]})[request]
             cycles, errors = serving.cycles, serving.errors
-        value, beside = (_surprise(x, ids[1:]) for x in (made, self._in_float64(ids[:-1])))
+        value, beside = (_surprise(x, ids[1:]) for x in (logits, self._in_float64(ids[:-1])))
         return Perplexity(value, beside, len(ids), cycles, errors)
 
 

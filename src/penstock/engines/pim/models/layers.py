@@ -203,30 +203,30 @@ class Network:
     def _logits(
         self, ids: Mapping[Any, Sequence[int]], held: Mapping[Any, list[Held]], recur: Recur
     ) -> dict[Any, Array]:
-        x = {who: self.embedding[np.asarray(own, dtype=np.int64)] for who, own in ids.items()}
+        x = {who: self.embedding[np.asarray(tokens, dtype=np.int64)] for who, tokens in ids.items()}
         for number, block in enumerate(self.blocks):
-            made = {who: block.mixer.before(block.norm(x[who]), held[who][number]) for who in x}
-            ys = recur(number, {who: operands for who, (operands, _) in made.items()})
-            for who, (_, rest) in made.items():
+            mixes = {who: block.mixer.before(block.norm(x[who]), held[who][number]) for who in x}
+            ys = recur(number, {who: operands for who, (operands, _) in mixes.items()})
+            for who, (_, rest) in mixes.items():
                 y = np.asarray(ys[who]).astype(self.head.dtype)
                 x[who] = x[who] + block.mixer.after(y, rest)
                 if block.mlp is not None:
                     x[who] = x[who] + block.mlp(x[who])
-        return {who: self.norm(own) @ self.head.T for who, own in x.items()}
+        return {who: self.norm(vectors) @ self.head.T for who, vectors in x.items()}
 
 
 def exact(held: Mapping[Any, list[Held]]) -> Recur:
     """Return recurrences in the numbers of their operands; states are kept beside what mixers keep."""
 
-    def one(own: Held, given: Mapping[str, Array]) -> Array:
-        key, value, query = (given[n] for n in ("key", "value", "query"))
-        state = own.get("state", np.zeros(key.shape[1:] + value.shape[2:], dtype=key.dtype))
-        rate = given["rate"].reshape(*given["rate"].shape[:2], -1, 1)
+    def one(memory: Held, operands: Mapping[str, Array]) -> Array:
+        key, value, query = (operands[n] for n in ("key", "value", "query"))
+        state = memory.get("state", np.zeros(key.shape[1:] + value.shape[2:], dtype=key.dtype))
+        rate = operands["rate"].reshape(*operands["rate"].shape[:2], -1, 1)
         out = np.empty_like(value)
         for token in range(len(key)):
             state = state - rate[token] * state + key[token][..., None] * value[token][:, None, :]
             out[token] = (query[token][:, None, :] @ state)[:, 0]
-        own["state"] = state
+        memory["state"] = state
         return out
 
-    return lambda number, given: {who: one(held[who][number], x) for who, x in given.items()}
+    return lambda number, operands: {who: one(held[who][number], x) for who, x in operands.items()}

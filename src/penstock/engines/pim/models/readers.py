@@ -62,13 +62,13 @@ def _mamba2(values: Mapping[str, Any], weights: Weights, embeddings: str = "embe
     """Mamba-2 of transformers."""
     config = Config(values, weights.place, _MAMBA2)
     config.only(use_bias=False, use_conv_bias=True, hidden_act=("silu", "swish"))
-    width, eps = config.whole("hidden_size"), config.number("layer_norm_epsilon", 0)
-    heads, dim, state = map(config.whole, ("num_heads", "head_dim", "state_size"))
-    groups = config.whole("n_groups")
+    width, eps = config.size("hidden_size"), config.number("layer_norm_epsilon", 0)
+    heads, dim, state = map(config.size, ("num_heads", "head_dim", "state_size"))
+    groups = config.size("n_groups")
     config.divided("num_heads", "n_groups")
-    taps, limit = config.whole("conv_kernel"), _limit(config)
+    taps, limit = config.size("conv_kernel"), _limit(config)
     inner, channels = heads * dim, heads * dim + 2 * groups * state
-    embedding = weights.take(f"backbone.{embeddings}.weight", config.whole("vocab_size"), width)
+    embedding = weights.take(f"backbone.{embeddings}.weight", config.size("vocab_size"), width)
     blocks = []
     for n in config.layers("num_hidden_layers", weights):
         start = f"backbone.layers.{n}"
@@ -94,36 +94,36 @@ def _mamba2(values: Mapping[str, Any], weights: Weights, embeddings: str = "embe
 
 def _limit(config: Config) -> tuple[float, float]:
     """Return the least and the largest time step; transformers writes an infinity as an object."""
-    given = config.get("time_step_limit")
+    limit = config.get("time_step_limit")
     try:
-        low, high = (x["__float__"] if isinstance(x, Mapping) else x for x in given)
+        low, high = (x["__float__"] if isinstance(x, Mapping) else x for x in limit)
         return float(low), float(high)
     except (TypeError, ValueError, KeyError):
-        raise unread(f"{config.place}: time_step_limit is {given!r}", "it is two numbers") from None
+        raise unread(f"{config.place}: time_step_limit is {limit!r}", "it is two numbers") from None
 
 
 def _of_authors(values: Mapping[str, Any], weights: Weights) -> Network:
     """Mamba-2 of mamba_ssm."""
-    whole = Config(values, weights.place, _AUTHORS)
-    own = Config(values["ssm_cfg"], f"{weights.place}: ssm_cfg", _SSM)
-    whole.only(rms_norm=True, attn_layer_idx=[], d_intermediate=0)
-    own.only(d_ssm=None, D_has_hdim=False, rmsnorm=True, norm_before_gate=False)
-    padded = whole.whole("pad_vocab_size_multiple")
-    sizes = {"inner": own.whole("expand") * whole.whole("d_model"), "headdim": own.whole("headdim")}
+    config = Config(values, weights.place, _AUTHORS)
+    ssm = Config(values["ssm_cfg"], f"{weights.place}: ssm_cfg", _SSM)
+    config.only(rms_norm=True, attn_layer_idx=[], d_intermediate=0)
+    ssm.only(d_ssm=None, D_has_hdim=False, rmsnorm=True, norm_before_gate=False)
+    padded = config.size("pad_vocab_size_multiple")
+    sizes = {"inner": ssm.size("expand") * config.size("d_model"), "headdim": ssm.size("headdim")}
     return _mamba2(
         {
-            "hidden_size": whole.whole("d_model"),
-            "num_hidden_layers": whole.whole("n_layer"),
-            "vocab_size": -(-whole.whole("vocab_size") // padded) * padded,
+            "hidden_size": config.size("d_model"),
+            "num_hidden_layers": config.size("n_layer"),
+            "vocab_size": -(-config.size("vocab_size") // padded) * padded,
             "num_heads": Config(sizes, weights.place, {}).divided("inner", "headdim"),
-            "head_dim": own.whole("headdim"),
-            "state_size": own.whole("d_state"),
-            "n_groups": own.whole("ngroups"),
-            "conv_kernel": own.whole("d_conv"),
-            "use_bias": own.get("bias"),
-            "use_conv_bias": own.get("conv_bias"),
-            "time_step_limit": own.get("dt_limit"),
-            "tie_word_embeddings": whole.get("tie_embeddings"),
+            "head_dim": ssm.size("headdim"),
+            "state_size": ssm.size("d_state"),
+            "n_groups": ssm.size("ngroups"),
+            "conv_kernel": ssm.size("d_conv"),
+            "use_bias": ssm.get("bias"),
+            "use_conv_bias": ssm.get("conv_bias"),
+            "time_step_limit": ssm.get("dt_limit"),
+            "tie_word_embeddings": config.get("tie_embeddings"),
         },
         weights,
         "embedding",
@@ -150,7 +150,7 @@ class _Sizes:
         config.only(
             feature_map=None, use_short_conv=False, use_output_gate=True, hidden_act="swish", elementwise_affine=True, attn=None,
         )  # fmt: skip
-        width, heads = config.whole("hidden_size"), config.whole("num_heads")
+        width, heads = config.size("hidden_size"), config.size("num_heads")
         shared = (
             1 if config.get("num_kv_heads") is None else config.divided("num_heads", "num_kv_heads")
         )
@@ -159,66 +159,66 @@ class _Sizes:
         keys, values = (divide(name, "num_heads") for name in dims)
         ratio = int(width * config.number("hidden_ratio") * 2 / 3)
         chosen = config.get("intermediate_size") is not None
-        inner = config.whole("intermediate_size") if chosen else -(-ratio // 256) * 256
+        inner = config.size("intermediate_size") if chosen else -(-ratio // 256) * 256
         return cls(width, heads, shared, keys, values, inner, config.number("norm_eps", 0))
 
 
 def _retnet(values: Mapping[str, Any], weights: Weights) -> Network:
     config = Config(values, weights.place, _RETNET)
-    own = _Sizes.of(config)
-    rates = (2.0 ** -(5.0 + np.arange(own.heads))).astype(weights.dtype)
-    return _fla(config, own, weights, "RetNet", lambda start: {"rates": rates, "gates": None})
+    sizes = _Sizes.of(config)
+    rates = (2.0 ** -(5.0 + np.arange(sizes.heads))).astype(weights.dtype)
+    return _fla(config, sizes, weights, "RetNet", lambda start: {"rates": rates, "gates": None})
 
 
 def _gla(values: Mapping[str, Any], weights: Weights) -> Network:
     config = Config(values, weights.place, _GLA)
-    own, least = _Sizes.of(config), config.get("clamp_min")
+    sizes, least = _Sizes.of(config), config.get("clamp_min")
     config.only(use_gk=True, use_gv=False)
-    rank, keys = 16, own.heads // own.shared * own.keys
+    rank, keys = 16, sizes.heads // sizes.shared * sizes.keys
 
     def gates(start: str) -> dict[str, Any]:
-        narrow = weights.take(f"{start}.gk_proj.0.weight", rank, own.width)
+        narrow = weights.take(f"{start}.gk_proj.0.weight", rank, sizes.width)
         wide = weights.take(f"{start}.gk_proj.1.weight", keys, rank)
         bias = weights.take(f"{start}.gk_proj.1.bias", keys)
         least_log = None if least is None else config.number("clamp_min")
         return {"rates": None, "gates": (narrow, wide, bias), "scale": 1 / 16, "least": least_log}
 
-    return _fla(config, own, weights, "GLA", gates, True)
+    return _fla(config, sizes, weights, "GLA", gates, True)
 
 
 def _fla(
     config: Config,
-    own: _Sizes,
+    sizes: _Sizes,
     weights: Weights,
     family: str,
     decays: Callable[[str], dict[str, Any]],
     wide: bool = False,
 ) -> Network:
-    width, heads, few = own.width, own.heads, own.heads // own.shared
+    width, heads, few = sizes.width, sizes.heads, sizes.heads // sizes.shared
     gated = "g_norm_swish_gate" if config.truth("fuse_norm") else "g_norm"
-    norm = lambda name: Norm(weights.take(f"{name}.weight", width), own.eps)
-    embedding = weights.take("model.embeddings.weight", config.whole("vocab_size"), width)
+    norm = lambda name: Norm(weights.take(f"{name}.weight", width), sizes.eps)
+    embedding = weights.take("model.embeddings.weight", config.size("vocab_size"), width)
     blocks = []
     for n in config.layers("num_hidden_layers", weights):
         at, mlp = f"model.layers.{n}.attn", f"model.layers.{n}.mlp"
         mixer = Retention(
-            query=weights.take(f"{at}.q_proj.weight", heads * own.keys, width),
-            key=weights.take(f"{at}.k_proj.weight", few * own.keys, width),
-            value=weights.take(f"{at}.v_proj.weight", few * own.values, width),
-            gate=weights.take(f"{at}.g_proj.weight", heads * own.values, width),
-            output=weights.take(f"{at}.o_proj.weight", width, heads * own.values),
-            norm=Norm(weights.take(f"{at}.{gated}.weight", own.values), own.eps),
+            query=weights.take(f"{at}.q_proj.weight", heads * sizes.keys, width),
+            key=weights.take(f"{at}.k_proj.weight", few * sizes.keys, width),
+            value=weights.take(f"{at}.v_proj.weight", few * sizes.values, width),
+            gate=weights.take(f"{at}.g_proj.weight", heads * sizes.values, width),
+            output=weights.take(f"{at}.o_proj.weight", width, heads * sizes.values),
+            norm=Norm(weights.take(f"{at}.{gated}.weight", sizes.values), sizes.eps),
             heads=heads,
             **decays(at),
         )
         after = GatedMlp(
             norm(f"model.layers.{n}.mlp_norm"),
-            weights.take(f"{mlp}.gate_proj.weight", own.inner, width),
-            weights.take(f"{mlp}.up_proj.weight", own.inner, width),
-            weights.take(f"{mlp}.down_proj.weight", width, own.inner),
+            weights.take(f"{mlp}.gate_proj.weight", sizes.inner, width),
+            weights.take(f"{mlp}.up_proj.weight", sizes.inner, width),
+            weights.take(f"{mlp}.down_proj.weight", width, sizes.inner),
         )
         blocks.append(Block(norm(f"model.layers.{n}.attn_norm"), mixer, after))
     last = norm("model.norm")
     head = weights.head("lm_head.weight", embedding, config.truth("tie_word_embeddings"))
     weights.end(family)
-    return Network(embedding, blocks, last, head, (heads, own.keys, own.values), wide)
+    return Network(embedding, blocks, last, head, (heads, sizes.keys, sizes.values), wide)

@@ -29,8 +29,8 @@ def checked(ids: Iterable[int], vocabulary: int) -> list[int]:
     """Return ids. Raises ModelError (E469) for those that the vocabulary does not have."""
     if not isinstance(ids, Iterable):
         raise untaken(f"{ids!r} are no ids", "give a list of whole numbers, or a text")
-    found = list(ids)
-    for id in found:
+    numbers = list(ids)
+    for id in numbers:
         if (
             isinstance(id, bool)
             or not isinstance(id, (int, np.integer))
@@ -38,9 +38,9 @@ def checked(ids: Iterable[int], vocabulary: int) -> list[int]:
         ):
             hint = f"ids are whole numbers, 0 to {vocabulary - 1}"
             raise untaken(f"{id!r} is no id of the vocabulary", hint)
-    if not found:
+    if not numbers:
         raise untaken("a request has no ids", "give one or more")
-    return [int(id) for id in found]
+    return [int(id) for id in numbers]
 
 
 class Sampler:
@@ -57,16 +57,16 @@ class Sampler:
 
     def draw(self, *logits: Array) -> list[int]:
         """Return an id of each, all with the same random number."""
-        point, found = self._rng.random(), []
-        for own in logits:
+        point, draws = self._rng.random(), []
+        for row in logits:
             if not self.temperature:
-                found.append(int(own.argmax()))
+                draws.append(int(row.argmax()))
                 continue
             with np.errstate(over="ignore"):  # of differences, none of which is above 0
-                wide = (own - own.max()).astype(np.float64) / self.temperature
+                wide = (row - row.max()).astype(np.float64) / self.temperature
             weights = np.exp(wide).cumsum()
-            found.append(int(np.searchsorted(weights, point * weights[-1], side="right")))
-        return found
+            draws.append(int(np.searchsorted(weights, point * weights[-1], side="right")))
+        return draws
 
 
 @dataclass
@@ -135,12 +135,12 @@ class Serving(Closing):
             )
         named = {who: self._state(who) for who in wanted}
         self.take({who: state.ids for who, state in named.items() if state.ids})
-        made = {}
+        ids = {}
         for who, state in named.items():
             assert state.logits is not None
             state.ids = state.sampler.draw(state.logits)
-            [made[who]] = state.ids
-        return made
+            [ids[who]] = state.ids
+        return ids
 
     def take(self, given: Mapping[Request, Sequence[int]]) -> dict[Request, Array]:
         """Let requests take ids of the caller's, instead of the prompt or what was drawn; return the logits (ids, vocabulary) behind each.
@@ -152,13 +152,13 @@ class Serving(Closing):
             hint = "give {request: ids}"
             raise untaken(f"take takes ids by request, not {given!r}", hint)
         held = {who: self._state(who).held for who in given}
-        ids = {who: checked(own, len(self.network.embedding)) for who, own in given.items()}
+        ids = {who: checked(tokens, len(self.network.embedding)) for who, tokens in given.items()}
         if not ids:
             return {}
         step = lambda number, arrays: self.session.step(arrays, layer=number)
         try:
-            made = self.network.logits(ids, held, step)
-            for who, logits in made.items():
+            outputs = self.network.logits(ids, held, step)
+            for who, logits in outputs.items():
                 if not np.isfinite(logits).all():
                     raise untaken(f"logits of {who!r} left float32", "look at the weights")
         except Error:
@@ -167,9 +167,9 @@ class Serving(Closing):
                 with suppress(SessionError):  # a session that has ended
                     self.session.leave(who)
             raise
-        for who, logits in made.items():
+        for who, logits in outputs.items():
             self._states[who].ids, self._states[who].logits = [], logits[-1]
-        return made
+        return outputs
 
     def leave(self, request: Request) -> None:
         """Free a request's seats. Raises SessionError (E466)."""

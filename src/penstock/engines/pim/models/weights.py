@@ -63,7 +63,7 @@ def _stored(file: Path) -> list[tuple[str, Array]]:
     except ImportError:  # pragma: no cover - an environment without it
         hint = "pip install 'penstock[language]'"
         raise unread("weights are read by safetensors", hint) from None
-    data, found = _TENSORS.data(file), []
+    data, tensors = _TENSORS.data(file), []
     with _TENSORS.parsing(file):
         for name, entry in safetensors.deserialize(data):
             if entry["dtype"] not in _STORED:
@@ -73,8 +73,8 @@ def _stored(file: Path) -> list[tuple[str, Array]]:
             value = np.frombuffer(entry["data"], dtype=_STORED[entry["dtype"]])
             if entry["dtype"] == "BF16":
                 value = (value.astype("<u4") << 16).view("<f4")
-            found.append((name, value.reshape(entry["shape"])))
-    return found
+            tensors.append((name, value.reshape(entry["shape"])))
+    return tensors
 
 
 def _plain(name: str, value: Any) -> Array:
@@ -83,13 +83,13 @@ def _plain(name: str, value: Any) -> Array:
         value = value.detach().cpu()
         value = value if value.element_size() > 4 else value.float()  # NumPy has no bfloat16
     try:
-        found = np.asarray(value)
+        array = np.asarray(value)
     except ValueError:  # rows of several lengths
-        found = np.asarray(None)
-    if found.dtype.kind != "f":
+        array = np.asarray(None)
+    if array.dtype.kind != "f":
         hint = "weights are floating-point numbers"
-        raise unread(f"the tensor {name} holds {found.dtype}", hint)
-    return found
+        raise unread(f"the tensor {name} holds {array.dtype}", hint)
+    return array
 
 
 class Weights:
@@ -161,7 +161,7 @@ class Config:
         )
         return unread(message, what)
 
-    def whole(self, name: str) -> int:
+    def size(self, name: str) -> int:
         """Return a size, 1 or more."""
         value = self._values.get(name)
         if (
@@ -191,7 +191,7 @@ class Config:
 
     def layers(self, name: str, weights: Weights) -> range:
         """Return the layers' numbers: each layer has a tensor or more."""
-        if (layers := self.whole(name)) > weights.count:
+        if (layers := self.size(name)) > weights.count:
             raise self._wrong(name, f"there are {weights.count} tensors")
         return range(layers)
 
@@ -211,12 +211,12 @@ class Config:
         for name, known in values.items():
             choices = known if isinstance(known, tuple) else (known,)
             if self._values.get(name) not in choices:
-                said = " or ".join(map(repr, choices))
-                raise self._wrong(name, f"models with {said} are read")
+                text = " or ".join(map(repr, choices))
+                raise self._wrong(name, f"models with {text} are read")
 
     def divided(self, name: str, by: str) -> int:
         """Return one size divided by another."""
-        whole, part = self.whole(name), self.whole(by)
-        if whole % part:
-            raise self._wrong(by, f"it divides {name}, which is {whole}")
-        return whole // part
+        size, part = self.size(name), self.size(by)
+        if size % part:
+            raise self._wrong(by, f"it divides {name}, which is {size}")
+        return size // part
