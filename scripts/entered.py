@@ -1,13 +1,14 @@
-"""Counts the files that a kernel's way enters, and how often it changes packages: python scripts/entered.py [KERNEL [DIM=SIZE...]]
+"""Counts the files that a kernel's way enters, and how often it changes packages: python scripts/entered.py KERNEL [DIM=SIZE...]
 
 One line each for `compile` (Verilog apart), golden results and the model's cycles. A package is a folder with its
-parent, as `dsl/core`. Without arguments all examples are counted, and the largest numbers printed.
+parent, as `dsl/core`.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -66,10 +67,8 @@ def main(kernel: str, *sizes: str) -> None:
     design, seen = entered(compiled)
     print(f"compile: {len(seen.files)} files, {seen.changes:,} changes of packages")
     for backend in ("golden", "model"):
-        _, seen = entered(lambda: design.run("random:rows=9", backend=backend))
+        _, seen = entered(partial(design.run, "random:rows=9", backend=backend))
         print(f"{backend}: {len(seen.files)} files, {seen.changes:,} changes of packages")
-        if "-v" in sys.argv:
-            print(seen.files)
 
 
 if __name__ == "__main__":

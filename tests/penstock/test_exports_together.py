@@ -16,8 +16,8 @@ from penstock.export.exporter import exported
 from penstock.export.flows import NAMES, Flow
 from penstock.output import write_folder
 from testbench.cores import flipped, icarus, lint, ran
-from testbench.small_examples import EXAMPLES, KERNELS, small
 from testbench.outside import KERNEL, commands, installed
+from testbench.small_examples import EXAMPLES, KERNELS, small
 from testbench.yosys import yosys
 
 #: maps, each of which takes as long as all these together (`test_export.py` has one), and programs

@@ -34,7 +34,8 @@ class Subject:
 
 
 def digests(subject: Subject, folder: Path) -> dict[str, str]:
-    """Return digests of Verilog with its names and without, manifest, report, golden results and the model's cycles. A diagnostic that refuses the design is its only digest.
+    """Return digests of Verilog with its names and without, manifest, report, golden results, and the model's cycles. Of a design that is refused there
+    is one, of the diagnostic.
 
     Parameters: `folder`: where files of the subject may be written.
     """
