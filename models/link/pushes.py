@@ -39,14 +39,14 @@ def describe(at: int, page_bytes: int) -> int:
 @dataclass
 class Stream:
     """A port's stream. `at`: of its ring; `size`: pieces in it; `shift`: log2 of those of a page; `first`: the first piece that is missing; `slot`: its
-    place in the ring; `there`: bit k for the k-th piece from that one on; `done`: pages that were read, as was last seen."""
+    place in the ring; `bitmap`: bit k for the k-th piece from that one on; `done`: pages that were read, as was last seen."""
 
     at: int = 0
     size: int = 0
     shift: int = 0
     first: int = 0
     slot: int = 0
-    there: int = 0
+    bitmap: int = 0
     done: int = 0
 
 
@@ -82,7 +82,7 @@ class Pushes:
         if asked or not self._free(stream, piece):
             read = self.perform(Request(0, Space.REGISTERS, self.places[port][1], _WORD))
             stream.done = int.from_bytes(read.data, "little")
-        if ahead >> _COUNT - 1 or (ahead < WINDOW and stream.there >> ahead & 1):
+        if ahead >> _COUNT - 1 or (ahead < WINDOW and stream.bitmap >> ahead & 1):
             return Status.OKAY
         if ahead >= WINDOW or ahead >= stream.size or not self._free(stream, piece):
             return Status.FULL
@@ -100,9 +100,9 @@ class Pushes:
     def _keep(self, port: int, stream: Stream, ahead: int) -> None:
         """A piece is in memory."""
         before = stream.first >> stream.shift
-        stream.there |= 1 << ahead
-        while stream.there & 1:
-            stream.there >>= 1
+        stream.bitmap |= 1 << ahead
+        while stream.bitmap & 1:
+            stream.bitmap >>= 1
             stream.first = (stream.first + 1) % (1 << _COUNT)
             stream.slot = (stream.slot + 1) % stream.size
         ready = (stream.first >> stream.shift) % (1 << 32)
