@@ -36,7 +36,7 @@ class Misdescribed(Exception):
 
 
 class Slow(Exception):
-    """No seed met a clock, the design's (`of_design`) or its link's: `clock_mhz` was asked for, `fmax_mhz` is the best, on `path`; `advice` would shorten it."""
+    """No seed met a clock, the design's (`of_design`) or its link's: `clock_mhz` was asked for, `fmax_mhz` is the best, on `path`, `advice` shortens it."""
 
     def __init__(
         self, clock_mhz: float, fmax_mhz: float, path: str, advice: str, of_design: bool = True
