@@ -36,14 +36,14 @@ class Misdescribed(Exception):
 
 
 class Slow(Exception):
-    """No seed met a clock, the design's `own` or its link's: `clock_mhz` was asked for, `fmax_mhz` is the best, along `path`, which `advice` would shorten."""
+    """No seed met a clock, the design's (`of_design`) or its link's: `clock_mhz` was asked for, `fmax_mhz` is the best, on `path`, `advice` shortens it."""
 
     def __init__(
-        self, clock_mhz: float, fmax_mhz: float, path: str, advice: str, own: bool = True
+        self, clock_mhz: float, fmax_mhz: float, path: str, advice: str, of_design: bool = True
     ) -> None:
         super().__init__(f"{fmax_mhz:.1f} MHz of {clock_mhz:g} MHz")
         self.clock_mhz, self.fmax_mhz = clock_mhz, fmax_mhz
-        self.path, self.advice, self.own = path, advice, own
+        self.path, self.advice, self.of_design = path, advice, of_design
 
 
 @dataclass(frozen=True)
@@ -132,11 +132,11 @@ def elaborate(
     word, has = soc.port.data_bytes, board.memory.bytes
     if board.memory.kind == "SPRAM" and (needs := SPRAM_WORDS * word) > has:
         raise Unfit(f"bytes of SPRAM for words of {word} bytes", needs, has)
-    made = platform.prepare(BoardTop(board, soc, setting), NAME, emit_src=False)
+    plan = platform.prepare(BoardTop(board, soc, setting), NAME, emit_src=False)
     suffix = FLOWS[board.family].constraints
     text = {
         name: data.decode() if isinstance(data, bytes) else data
-        for name, data in made.files.items()
+        for name, data in plan.files.items()
     }
     constraints = "\n".join(
         line
@@ -197,16 +197,16 @@ def build(
     if cache is None:
         return make()
     kept = cache / f"board-{digest[:32]}"
-    if (found := _kept(kept)) is not None:
-        return found
+    if (copy := _kept(kept)) is not None:
+        return copy
     with suppress(OSError):
         cache.mkdir(parents=True, exist_ok=True)
     with alone(kept, limit):
-        made = _kept(kept)  # another process may have made it meanwhile
-        if made is None:
-            made = make()
-            _keep(kept, made)
-    return made
+        design = _kept(kept)  # another process may have made it meanwhile
+        if design is None:
+            design = make()
+            _keep(kept, design)
+    return design
 
 
 def _build(
@@ -267,14 +267,14 @@ def _kept(file: Path) -> Build | None:
         data = json.loads(text_of(file) or "")
         files = {name: b64decode(text) for name, text in data["files"].items()}
         runs = tuple(tuple(run) for run in data["runs"])
-        made = {"resources": Resources(**data["resources"]), "runs": runs, "files": files}
-        return Build(**{**data, **made})
+        fields = {"resources": Resources(**data["resources"]), "runs": runs, "files": files}
+        return Build(**{**data, **fields})
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def _keep(file: Path, made: Build) -> None:
+def _keep(file: Path, design: Build) -> None:
     """Put a finished build into the cache; one that cannot be written is no failure."""
-    files = {name: b64encode(content).decode() for name, content in made.files.items()}
+    files = {name: b64encode(content).decode() for name, content in design.files.items()}
     with suppress(OSError):
-        publish(json.dumps({**asdict(made), "files": files}).encode(), file)
+        publish(json.dumps({**asdict(design), "files": files}).encode(), file)

@@ -21,13 +21,13 @@ GROUPS = {"penstock.targets": "set of targets", "penstock.boards": "set of board
 @cache
 def targets() -> dict[str, Target]:
     """Return all targets by name: Penstock's own, then those of installed packages' entry points."""
-    found = {target.name: target for target in read(TARGETS, {})}
+    catalogue = {target.name: target for target in read(TARGETS, {})}
 
     def offers(offered: Any) -> Iterator[Target]:
         for one in [offered] if isinstance(offered, Target | str | Path) else offered:
             if isinstance(one, str | Path):
                 try:
-                    yield from read(one, found)
+                    yield from read(one, catalogue)
                 except Misread as problem:
                     raise plugins.Unusable(f"{one}: {problem}") from None
             elif isinstance(one, Target):
@@ -38,13 +38,13 @@ def targets() -> dict[str, Target]:
     def accept(point: EntryPoint, offered: Any) -> None:
         more = list(offers(offered))
         for target in more:
-            if found.get(target.name, target) != target:
+            if catalogue.get(target.name, target) != target:
                 raise plugins.Unusable(f"there is a target {target.name} already")
-        found.update((target.name, target) for target in more)
+        catalogue.update((target.name, target) for target in more)
 
     for group, kind in GROUPS.items():
         plugins.load(group, kind, accept)
-    return found
+    return catalogue
 
 
 def boards() -> dict[str, Target]:

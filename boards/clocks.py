@@ -27,11 +27,11 @@ REACH: dict[tuple[str, str], tuple[float, float, float, float]] = {
 
 
 def chosen_clock(
-    board: Target, fmt: Format, lut: int, own: Mapping[tuple[str, str], float] | None = None
+    board: Target, fmt: Format, lut: int, mhz: Mapping[tuple[str, str], float] | None = None
 ) -> float:
     """Return the clock in MHz that a plan in this format, of about so many look-up tables, is built for on the board.
 
-    `own`: clocks that an engine asks for, by family and speed grade, where formats and sizes do not say them. Boards of other families have
+    `mhz`: clocks in MHz that an engine asks for, by family and speed grade, where formats and sizes do not say them. Boards of other families have
     their own clock.
     """
     part = board.family, board.pins.speed
@@ -40,4 +40,4 @@ def chosen_clock(
         return board.clock_mhz
     kind = 3 if lut > LARGE else 2 if fmt.is_float else 1 if fmt.width > 16 else 0
     least = SDRAM_MHZ[0] if board.memory.kind == "SDRAM" else 0.0
-    return min(board.clock_mhz, max(least, (own or {}).get(part, float(int(MARGIN * reach[kind])))))
+    return min(board.clock_mhz, max(least, (mhz or {}).get(part, float(int(MARGIN * reach[kind])))))

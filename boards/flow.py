@@ -196,16 +196,16 @@ def place(
     end = None if limit is None else perf_counter() + limit
 
     def one(seed: int) -> Placed | None:
-        def said(line: str) -> None:
+        def tell(line: str) -> None:
             if progress is not None:
                 progress(f"seed {seed}: {line}" if len(seeds) > 1 else line)
 
         try:
             return _tried(
-                partial(_place, board, folder, cells, clock_mhz, seed, progress=said),
+                partial(_place, board, folder, cells, clock_mhz, seed, progress=tell),
                 board,
                 end,
-                said,
+                tell,
             )
         except Overdue as problem:
             problems.append(Endless(problem.tool, (limit or 0.0) / 60, problem.line))
@@ -222,7 +222,7 @@ def place(
 
 
 def _tried(
-    placing: Callable[..., Placed], board: Target, end: float | None, said: Callable[[str], None]
+    placing: Callable[..., Placed], board: Target, end: float | None, tell: Callable[[str], None]
 ) -> Placed:
     """Place until `end`, a time of `perf_counter`: in half of what is left, else once more in the other way."""
     if end is None:
@@ -230,7 +230,7 @@ def _tried(
     try:
         return placing(timeout=max(0.1, end - perf_counter()) / 2)
     except Overdue:
-        said("no end in sight: placed once more in another way")
+        tell("no end in sight: placed once more in another way")
     return placing(OTHERWISE[board.family], timeout=max(0.1, end - perf_counter()))
 
 
@@ -247,16 +247,16 @@ def _place(
 ) -> Placed:
     begin = perf_counter()
     part, flow = board.device, FLOWS[board.family]
-    own = f"seed{seed}"
-    report = f"{own}.report.json"
-    bitstream = f"{own}.{flow.suffix}"
+    stem = f"seed{seed}"
+    report = f"{stem}.report.json"
+    bitstream = f"{stem}.{flow.suffix}"
     names = {
         "seed": seed,
         "clock": f"{clock_mhz:g}",
         "report": report,
         "netlist": f"{NAME}.json",
         "constraints": f"{NAME}.{flow.constraints}",
-        "own": own,
+        "own": stem,
         "bitstream": bitstream,
         "tool": part.tool,
         "die": part.name.replace(
@@ -284,11 +284,11 @@ def _place(
         full = _full(problem.log, flow)
         raise full if full is not None else problem from problem
     run_tool(flow.tools[2], filled(flow.pack), folder)
-    found: dict[str, Any] = json.loads((folder / report).read_text())
+    summary: dict[str, Any] = json.loads((folder / report).read_text())
     return Placed(
         seed,
-        timing(found),
-        _resources(board, found, cells),
+        timing(summary),
+        _resources(board, summary, cells),
         (folder / bitstream).read_bytes(),
         perf_counter() - begin,
     )
@@ -324,9 +324,9 @@ def _full(log: str, flow: Flow) -> Unfit | None:
         )
         return Unfit(_NAMES.get(field, cell), used, available, field)
 
-    for found in re.finditer(r"(?P<cell>[A-Z][A-Z0-9_]+):\s*(?P<used>\d+)/\s*(?P<have>\d+)\s", log):
-        if int(found["used"]) > int(found["have"]):
-            return unfit(found["cell"], int(found["used"]), int(found["have"]))
+    for match in re.finditer(r"(?P<cell>[A-Z][A-Z0-9_]+):\s*(?P<used>\d+)/\s*(?P<have>\d+)\s", log):
+        if int(match["used"]) > int(match["have"]):
+            return unfit(match["cell"], int(match["used"]), int(match["have"]))
     for pattern in _MISSING:
         if missing := pattern.search(log):
             return unfit(missing["cell"], 0, 0)

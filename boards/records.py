@@ -45,16 +45,16 @@ def from_json(record: Mapping[str, Any]) -> Target:
 
 def read(path: str | Path, known: Mapping[str, Target]) -> list[Target]:
     """Return the targets that a file describes. `known`: those that it may start from, and whose names are taken. Raises Misread."""
-    tables, parts, found = _tables(Path(path)), dict(_parts()), dict(known)
+    tables, parts, targets = _tables(Path(path)), dict(_parts()), dict(known)
     for part in (_made(table, Part, "part") for table in _listed(tables, "part")):
         if parts.setdefault(part.name.lower(), part) is not part:
             raise Misread("part.name", f"there is a part {part.name} already")
     for table in _listed(tables, "target"):
-        target = _target(table, parts, found)
-        if found.setdefault(target.name, target) is not target:
+        target = _target(table, parts, targets)
+        if targets.setdefault(target.name, target) is not target:
             what = f"there is a target {target.name} already, and one name is one machine"
             raise Misread("target.name", what)
-    return list(found.values())[len(known) :]
+    return list(targets.values())[len(known) :]
 
 
 def _tables(path: Path) -> dict[str, Any]:
@@ -65,52 +65,52 @@ def _tables(path: Path) -> dict[str, Any]:
 
 
 def _listed(tables: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    found = tables.get(name, [])
-    found = [found] if isinstance(found, dict) else found
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+    entries = tables.get(name, [])
+    entries = [entries] if isinstance(entries, dict) else entries
+    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
         raise Misread(name, f"expected a table: [{name}], or several: [[{name}]]")
-    return found
+    return entries
 
 
 @cache
 def _parts() -> dict[str, Part]:
     """Return Penstock's own parts by their names in lower case."""
-    found = [_made(table, Part, "part") for table in _listed(_tables(_PARTS), "part")]
-    return {part.name.lower(): part for part in found}
+    parts = [_made(table, Part, "part") for table in _listed(_tables(_PARTS), "part")]
+    return {part.name.lower(): part for part in parts}
 
 
-def _named(given: Mapping[str, Any], key: str, known: Mapping[str, Named]) -> Named | None:
+def _named(settings: Mapping[str, Any], key: str, known: Mapping[str, Named]) -> Named | None:
     """Return what a target names, None where it names nothing."""
-    if (name := given.get(key)) is None:
+    if (name := settings.get(key)) is None:
         return None
-    if not isinstance(name, str) or not (found := known.get(name) or known.get(name.lower())):
+    if not isinstance(name, str) or not (record := known.get(name) or known.get(name.lower())):
         offered = ", ".join(each.name for each in known.values())
         raise Misread(f"target.{key}", f"expected one of {offered}, not {name!r:.99}")
-    return found
+    return record
 
 
 def _target(
-    given: dict[str, Any], parts: Mapping[str, Part], known: Mapping[str, Target]
+    settings: dict[str, Any], parts: Mapping[str, Part], known: Mapping[str, Target]
 ) -> Target:
     """Return the target that a table describes."""
-    if odd := given.keys() & _CAPACITIES:
+    if odd := settings.keys() & _CAPACITIES:
         what = "expected no capacity: it is the part's, less `reserve`"
         raise Misread(f"target.{min(odd)}", what)
-    base, named = _named(given, "base", known), _named(given, "part", parts)
-    for key, there in ("name", "name" in given), ("part", base or named):
-        if not there:
+    base, named = _named(settings, "base", known), _named(settings, "part", parts)
+    for key, present in ("name", "name" in settings), ("part", base or named):
+        if not present:
             raise Misread(f"target.{key}", "it is missing")
     for key, name in ("link", "baud"), ("memory", "bytes"):
-        table = given.get(key)
+        table = settings.get(key)
         value = table.get(name, 1) if isinstance(table, dict) else 1
         if re.fullmatch(r"[0.]+( ?[KMGT]iB)?", str(value)):  # which a record reads as not known
             raise Misread(f"target.{key}.{name}", f"expected a number above 0, not {value!r}")
     record = {} if base is None else base.to_json()
-    record |= {key: value for key, value in given.items() if key != "base"}
-    if base is not None and {"memory", "clock", "bus_bytes"} & given.keys():
-        record |= {key: given.get(key, 0) for key in ("latency", "bytes_per_cycle")}
+    record |= {key: value for key, value in settings.items() if key != "base"}
+    if base is not None and {"memory", "clock", "bus_bytes"} & settings.keys():
+        record |= {key: settings.get(key, 0) for key in ("latency", "bytes_per_cycle")}
     part = named or (base and base.part)
-    if part is not None and (named is not None or "reserve" in given):
+    if part is not None and (named is not None or "reserve" in settings):
         kept = _made(record.get("reserve", {}), Reserve, "target.reserve")
         record |= {name: getattr(part, name) for name in _CAPACITIES}
         for name in RESOURCES:
@@ -127,7 +127,7 @@ def _made(table: Any, kind: type[Made], key: str) -> Made:
     """Return the record of a table, which checks what it holds."""
     if not isinstance(table, dict):
         raise Misread(key, f"expected a table, not {table!r:.99}")
-    hints, found = get_type_hints(kind), {}
+    hints, fields = get_type_hints(kind), {}
     for name, value in table.items():
         if name not in hints:
             raise Misread(f"{key}.{name}", f"unknown; expected one of {', '.join(hints)}")
@@ -137,12 +137,12 @@ def _made(table: Any, kind: type[Made], key: str) -> Made:
             value = _made(value, inner, f"{key}.{name}")
         elif name == "bytes" and isinstance(value, str):
             value = _size(value, f"{key}.{name}")
-        found[name] = _tuples(value)
+        fields[name] = _tuples(value)
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
-        if field.default is dataclasses.MISSING and field.name not in found:
+        if field.default is dataclasses.MISSING and field.name not in fields:
             raise Misread(f"{key}.{field.name}", "it is missing")
     try:
-        return kind(**found)
+        return kind(**fields)
     except ValueError as problem:
         raise Misread(key, str(problem)) from None
 

@@ -88,14 +88,14 @@ TOOLS: dict[str, Tool] = {
 @cache
 def tool_versions(names: tuple[str, ...]) -> dict[str, str]:
     """Return the version of each tool's package. Raises ToolMissing."""
-    found = {}
+    versions = {}
     for name in names:
         package = TOOLS[name].package
         try:
-            found[package] = importlib.metadata.version(package)
+            versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             raise ToolMissing(package) from None
-    return found
+    return versions
 
 
 def run_tool(
@@ -157,8 +157,8 @@ def run_group(
         assert process.stdout is not None
         for line in process.stdout:
             lines.append(line)
-            if progress is not None and (said := line.removeprefix("Info:").strip()):
-                progress(said)
+            if progress is not None and (message := line.removeprefix("Info:").strip()):
+                progress(message)
         process.wait()
     finally:
         if clock is not None:

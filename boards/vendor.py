@@ -29,11 +29,11 @@ def project(
 
     Raises LookupError for boards without one.
     """
-    own = texts(board, spaces)
+    companions = texts(board, spaces)
     windows = [(board.memory.begin(s), board.memory.channel_bytes) if s else None for s in spaces]
     uart = board.link.kind == "uart"
     engine = _soc(board, *hardware()) if uart else _shell(*hardware(), windows)
-    return {name: {"penstock.v": engine, **own}[name].encode() for name in FILES}
+    return {name: {"penstock.v": engine, **companions}[name].encode() for name in FILES}
 
 
 def texts(board: Target, spaces: Sequence[int]) -> dict[str, str]:
@@ -44,10 +44,10 @@ def texts(board: Target, spaces: Sequence[int]) -> dict[str, str]:
     kind = "serial" if board.link.kind == "uart" else "shell"
     clock = f"clk{board.pins.oscillator_mhz:g}"
     pair = f"{clock}_p" in pins.read_text()  # of pins, not a single one
-    given = {"board": board, "kind": kind, "clock": clock, "pair": pair}
-    given |= {"ports": len(spaces), **_banks(board, spaces)}
-    made = {"top.v": f"{kind}.v", "board.xdc": pins.name, "build.tcl": "build.tcl"}
-    return {name: _templates().get_template(file).render(given) for name, file in made.items()}
+    context = {"board": board, "kind": kind, "clock": clock, "pair": pair}
+    context |= {"ports": len(spaces), **_banks(board, spaces)}
+    files = {"top.v": f"{kind}.v", "board.xdc": pins.name, "build.tcl": "build.tcl"}
+    return {name: _templates().get_template(file).render(context) for name, file in files.items()}
 
 
 def _banks(board: Target, spaces: Sequence[int]) -> dict[str, Any]:

@@ -77,9 +77,9 @@ class Alike:
     def _outline(self, fragment: Fragment) -> int:
         inside = tuple(self._outline(sub) for sub, *_ in fragment.subfragments)
         sizes = tuple(len(statements) for statements in fragment.statements.values())
-        made = self._outlines[fragment] = hash((type(fragment).__name__, sizes, inside))
-        self._seen[made] += 1
-        return made
+        outline = self._outlines[fragment] = hash((type(fragment).__name__, sizes, inside))
+        self._seen[outline] += 1
+        return outline
 
     def _find(self, fragment: Fragment) -> None:
         """Describe what others may be equal to."""
@@ -92,13 +92,13 @@ class Alike:
     def _describe(self, fragment: Fragment) -> _Part:
         for sub, *_ in fragment.subfragments:
             self._describe(sub)
-        made = self._parts[fragment] = _Part()
+        part = self._parts[fragment] = _Part()
         reader = _Reader(self._design, fragment)
-        told = reader.fragment(self._parts)
-        made.key = self._keys.setdefault(told, len(self._keys))
-        made.outside = [s for s in reader.signals if reader.is_outside(s)]
-        made.size = reader.size + sum(self._parts[sub].size for sub, *_ in fragment.subfragments)
-        return made
+        description = reader.fragment(self._parts)
+        part.key = self._keys.setdefault(description, len(self._keys))
+        part.outside = [s for s in reader.signals if reader.is_outside(s)]
+        part.size = reader.size + sum(self._parts[sub].size for sub, *_ in fragment.subfragments)
+        return part
 
     def _count(self, fragment: Fragment) -> None:
         """Count how often each part is used, those within equal ones once."""
@@ -130,10 +130,10 @@ class Alike:
     def _instance(self, fragment: Fragment, part: _Part) -> Instance | None:
         if part.key not in self._modules:
             self._modules[part.key] = self._module(fragment, part)
-        found = self._modules[part.key]
-        if found is None:
+        module = self._modules[part.key]
+        if module is None:
             return None
-        name, ports = found
+        name, ports = module
         driven = _driven(fragment)
         joined = [
             ("o" if signal.duid in driven else "i", port, signal)
@@ -181,8 +181,8 @@ def _driven(fragment: Fragment) -> set[int]:
         ]
     if isinstance(fragment, MemoryInstance):
         values += [port._data for port in fragment._read_ports]
-    found = {signal.duid for value in values for signal in value._lhs_signals()}
-    return found.union(*(_driven(sub) for sub, *_ in fragment.subfragments))
+    numbers = {signal.duid for value in values for signal in value._lhs_signals()}
+    return numbers.union(*(_driven(sub) for sub, *_ in fragment.subfragments))
 
 
 class _Reader:
@@ -203,46 +203,46 @@ class _Reader:
 
     def fragment(self, parts: Mapping[Fragment, _Part]) -> tuple[Any, ...]:
         """Return all that there is to tell; that of what is in it stands in `parts`."""
-        own = self._fragment
-        told = [
-            type(own).__name__,
-            _plain(own.attrs),
+        fragment = self._fragment
+        description = [
+            type(fragment).__name__,
+            _plain(fragment.attrs),
             self._special(),
             tuple(
                 (self._domain(domain), tuple(self._statement(each) for each in statements))
-                for domain, statements in own.statements.items()
+                for domain, statements in fragment.statements.items()
             ),
             tuple(
                 (name, parts[sub].key, tuple(self._number(s) for s in parts[sub].outside))
-                for sub, name, _ in own.subfragments
+                for sub, name, _ in fragment.subfragments
             ),
         ]
-        return (*told, tuple(self._signal(signal) for signal in self.signals))
+        return (*description, tuple(self._signal(signal) for signal in self.signals))
 
     def _special(self) -> Any:
-        own = self._fragment
-        if isinstance(own, Instance):
-            ports = [(name, way, self._value(value)) for name, (value, way) in own.ports.items()]
-            return own.type, _plain(own.parameters), tuple(ports)
-        if isinstance(own, MemoryInstance):
-            return self._memory(own)
-        if isinstance(own, RequirePosedge):
-            return self._domain(own._domain)
-        return id(own) if isinstance(own, IOBufferInstance) else None
+        cell = self._fragment
+        if isinstance(cell, Instance):
+            ports = [(name, way, self._value(value)) for name, (value, way) in cell.ports.items()]
+            return cell.type, _plain(cell.parameters), tuple(ports)
+        if isinstance(cell, MemoryInstance):
+            return self._memory(cell)
+        if isinstance(cell, RequirePosedge):
+            return self._domain(cell._domain)
+        return id(cell) if isinstance(cell, IOBufferInstance) else None
 
-    def _memory(self, own: MemoryInstance) -> tuple[Any, ...]:
-        stored = own._data
+    def _memory(self, memory: MemoryInstance) -> tuple[Any, ...]:
+        stored = memory._data
         reads = [
             (self._domain(p._domain), self._values(p._addr, p._data, p._en), p._transparent_for)
-            for p in own._read_ports
+            for p in memory._read_ports
         ]
         writes = [
             (self._domain(p._domain), self._values(p._addr, p._data, p._en))
-            for p in own._write_ports
+            for p in memory._write_ports
         ]
         shape = ast.Shape.cast(stored.shape)
         what = (stored.depth, shape.width, shape.signed, tuple(stored.init._raw))
-        return what, _plain(own._attrs), tuple(reads), tuple(writes)
+        return what, _plain(memory._attrs), tuple(reads), tuple(writes)
 
     def _domain(self, name: str) -> tuple[Any, ...]:
         if name == "comb":
@@ -297,5 +297,5 @@ class _Reader:
         return id(value)
 
 
-def _plain(given: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
-    return tuple((name, type(value).__name__, repr(value)) for name, value in given.items())
+def _plain(attributes: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    return tuple((name, type(value).__name__, repr(value)) for name, value in attributes.items())

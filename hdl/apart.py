@@ -28,14 +28,14 @@ def without_collisions(rtlil: str) -> str:
             marked, mark = set(), False
         elif "attribute \\penstock_apart" in line:
             mark = True
-        elif found := _MEMORY.fullmatch(line):
+        elif match := _MEMORY.fullmatch(line):
             if mark:
-                marked.add(found[1])
+                marked.add(match[1])
             mark = False
         elif line.lstrip().startswith("parameter \\MEMID"):
             chosen = line.split('"')[1].replace("\\\\", "\\") in marked
-        elif chosen and (found := _PARAMETER.fullmatch(line)):
-            lines[number] = found[1] + re.sub("0", "1", line[found.end(1) :])
+        elif chosen and (match := _PARAMETER.fullmatch(line)):
+            lines[number] = match[1] + re.sub("0", "1", line[match.end(1) :])
     return "\n".join(lines) + "\n"
 
 
@@ -44,8 +44,8 @@ def with_styles(rtlil: str, styles: Mapping[tuple[int, int], str]) -> str:
     if not styles:
         return rtlil
 
-    def styled(found: re.Match[str]) -> str:
-        style = styles.get((int(found[3]), int(found[2])))
-        return f'{found[1]}attribute \\ram_style "{style}"\n{found[0]}' if style else found[0]
+    def styled(match: re.Match[str]) -> str:
+        style = styles.get((int(match[3]), int(match[2])))
+        return f'{match[1]}attribute \\ram_style "{style}"\n{match[0]}' if style else match[0]
 
     return _SIZED.sub(styled, rtlil)

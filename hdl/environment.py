@@ -41,12 +41,12 @@ def shared(folder: Path) -> str:
     for above in (folder.absolute(), *folder.absolute().parents):
         real = above.resolve()
         for place in (above, real, *real.parents):
-            found, top = place.lstat(), place == Path(place.anchor)
-            if found.st_uid not in (os.getuid(), 0) and not top:
-                return f"{place} belongs to another user ({found.st_uid})"
+            status, top = place.lstat(), place == Path(place.anchor)
+            if status.st_uid not in (os.getuid(), 0) and not top:
+                return f"{place} belongs to another user ({status.st_uid})"
             # in a sticky folder, nobody can replace what is another's
-            replaceable = place == folder.resolve() or not found.st_mode & stat.S_ISVTX
-            if found.st_mode & 0o022 and replaceable and not stat.S_ISLNK(found.st_mode):
+            replaceable = place == folder.resolve() or not status.st_mode & stat.S_ISVTX
+            if status.st_mode & 0o022 and replaceable and not stat.S_ISLNK(status.st_mode):
                 return f"others can write in {place} (chmod go-w {place})"
     return ""
 
@@ -59,13 +59,13 @@ def changeable(folders: Iterable[Path]) -> str:
             return why
         for above, inner, files in os.walk(root):
             for place in (f"{above}/{name}" for name in (*inner, *files)):
-                found = os.lstat(place)
-                if stat.S_ISLNK(found.st_mode):
+                status = os.lstat(place)
+                if stat.S_ISLNK(status.st_mode):
                     if os.path.exists(place) and (why := shared(Path(place))):
                         return why
-                elif found.st_uid not in (os.getuid(), 0):
-                    return f"{place} belongs to another user ({found.st_uid})"
-                elif found.st_mode & 0o022:
+                elif status.st_uid not in (os.getuid(), 0):
+                    return f"{place} belongs to another user ({status.st_uid})"
+                elif status.st_mode & 0o022:
                     return f"others can write {place} (chmod go-w {place})"
     return ""
 
@@ -118,8 +118,8 @@ def _private(name: str) -> Path:
     folder = Path(tempfile.gettempdir()) / name
     with suppress(OSError):
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-        mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-        if mine and not found.st_mode & 0o077:
+        status = folder.lstat()
+        mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+        if mine and not status.st_mode & 0o077:
             return folder
     return Path(tempfile.mkdtemp(prefix=f"{name}-"))

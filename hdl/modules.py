@@ -123,10 +123,10 @@ class ModuleLibrary:
         )
         connections: dict[str, Any] = {}
         if self._clocked(name):
-            own = ResetSignal("sync")
+            sync_reset = ResetSignal("sync")
             connections = {
                 "i_clk": ClockSignal("sync"),
-                "i_rst": own if reset is None else own | reset,
+                "i_rst": sync_reset if reset is None else sync_reset | reset,
             }
         outputs = {}
         for port, (is_input, width) in self._ports[name].items():
@@ -194,6 +194,6 @@ def _ports(component: wiring.Component) -> dict[str, tuple[Value, bool]]:
     return ports
 
 
-def _check(name: str, expected: set[str], given: dict[str, Any]) -> None:
-    if different := sorted(expected ^ given.keys()):
+def _check(name: str, expected: set[str], inputs: dict[str, Any]) -> None:
+    if different := sorted(expected ^ inputs.keys()):
         raise TypeError(f"the inputs of {name} are not {', '.join(different)}")

@@ -61,11 +61,11 @@ class Energy:
 
     def to_json(self, carbon: Carbon | None = None) -> dict[str, object]:
         """Return it as `energy` of `--json` has it."""
-        found = {"joules": self.joules, "ceiling": self.ceiling}
+        record = {"joules": self.joules, "ceiling": self.ceiling}
         if carbon is not None:
-            found["kg_co2"] = carbon.kg
+            record["kg_co2"] = carbon.kg
         source = "; ".join(("estimate", *self.sources, *(carbon.sources if carbon else ())))
-        return {**{k: v for k, v in found.items() if v is not None}, "source": source}
+        return {**{k: v for k, v in record.items() if v is not None}, "source": source}
 
 
 def energy(
@@ -147,18 +147,18 @@ class Carbon:
 
     joules: float
     seconds: float
-    made: Embodied
+    embodied: Embodied
     grid: str = "world"
     years: float = 3.0
     sources: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         used = f"{GRIDS[self.grid]:g} g a kWh ({self.grid})"
-        life = () if self.made.grams is None else (f"a life of {self.years:g} years",)
-        object.__setattr__(self, "sources", (used, self.made.source, *life))
+        life = () if self.embodied.grams is None else (f"a life of {self.years:g} years",)
+        object.__setattr__(self, "sources", (used, self.embodied.source, *life))
 
     @property
     def kg(self) -> float:
         """All that is known of it."""
         used = self.joules / 3.6e6 * GRIDS[self.grid] / 1000
-        return used + self.seconds / (self.years * _YEAR) * (self.made.grams or 0.0) / 1000
+        return used + self.seconds / (self.years * _YEAR) * (self.embodied.grams or 0.0) / 1000

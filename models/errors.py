@@ -138,7 +138,7 @@ class HardwareError:
     """One error report. `block` is the page's index in the run's pages (or what the engine counts
     in place of pages), `line` the 1-based line pointer (0: none), `item` what of it, counted from 1
     as the code says (0: none): of a value that does not fit, its flat position in the tuple. `column`,
-    `detail`: which column it is about, and what was found, where that is known; `told`: what to do, where the code's hint does not help."""
+    `detail`: which column it is about, and what was found, where that is known; `advice`: what to do, where the code's hint does not help."""
 
     code: NamedCode
     block: int = 0
@@ -146,11 +146,11 @@ class HardwareError:
     item: int = 0
     column: str = field(default="", compare=False, kw_only=True)
     detail: str = field(default="", compare=False, kw_only=True)
-    told: str = field(default="", compare=False, kw_only=True)
+    advice: str = field(default="", compare=False, kw_only=True)
 
     @property
     def hint(self) -> str:
-        return self.told or self.code.hint
+        return self.advice or self.code.hint
 
     @property
     def meaning(self) -> str:

@@ -23,5 +23,5 @@ def derated(mhz: float, share: float) -> float:
 
 def slower(share: float, part: Target) -> float:
     """Return how many times as long a cycle takes of a part of which so large a share, at most 1, is taken; 1 where placements tell its clock."""
-    told = part.shared is not None or part.clock.evidence == "placed"
-    return 1.0 if told else 1.0 / derated(1.0, share)
+    has_clock = part.shared is not None or part.clock.evidence == "placed"
+    return 1.0 if has_clock else 1.0 / derated(1.0, share)

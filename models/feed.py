@@ -103,8 +103,8 @@ def _ends(
         if isinstance(stage, Engine):
             times.append((1 / Fraction(stage.clock_hz), Fraction(0), Fraction(0)))
         else:
-            whole = Fraction(stage.amount) / stage.rate
-            times.append((whole * share, whole * rest, Fraction(stage.latency)))
+            period = Fraction(stage.amount) / stage.rate
+            times.append((period * share, period * rest, Fraction(stage.latency)))
     per_second = math.lcm(*(part.denominator for row in times for part in row))
     ticks = [tuple(int(part * per_second) for part in row) for row in times]
     back = [stage.buffers for stage in stages[:-1]] + [None]

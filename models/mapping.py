@@ -170,7 +170,7 @@ def map_storage(memory: Storage, family: str, ultra: bool | None = False) -> Map
         if memory.granules
         else bits // (64 if family == "amd" else 16)
     )
-    found = Mapped(bits=bits)
+    mapping = Mapped(bits=bits)
     kinds = (*(() if ultra else _RAMS[family]), *(() if ultra is False else _ULTRA))
     for ram in kinds:
         if not (memory.granules if ram.distributed else memory.clocked):
@@ -179,18 +179,18 @@ def map_storage(memory: Storage, family: str, ultra: bool | None = False) -> Map
         if cost < best:
             best = int(cost)
             if ram.distributed:
-                found = Mapped(cells=units * ram.cells, banks=banks)
+                mapping = Mapped(cells=units * ram.cells, banks=banks)
             elif ram.huge:
-                found = Mapped(ultra=units, banks=banks)
+                mapping = Mapped(ultra=units, banks=banks)
             else:
-                found = Mapped(blocks=units * ram.blocks, banks=banks)
-    return found
+                mapping = Mapped(blocks=units * ram.blocks, banks=banks)
+    return mapping
 
 
 def _cheapest(memory: Storage, ram: _Ram) -> tuple[float, int, int]:
     """Return (cost, blocks, banks) of the width that costs least; of those that cost about as much the narrowest."""
     granules = max(memory.granules, 1)
-    found: tuple[float, int, int] | None = None
+    best: tuple[float, int, int] | None = None
     copies = -(-memory.readers // (ram.readers if memory.granules else ram.roms))
     for log, unit in enumerate(ram.widths):
         if unit < ram.least:
@@ -210,10 +210,10 @@ def _cheapest(memory: Storage, ram: _Ram) -> tuple[float, int, int]:
             + 2 * (read_first + memory.readers * (1 + 3 * seen))
             + (banks * granules / 2 if banks > 1 and memory.granules else 0)
         )
-        if found is None or cost < int(found[0]):
-            found = cost, units * copies, banks
-    assert found is not None
-    return found
+        if best is None or cost < int(best[0]):
+            best = cost, units * copies, banks
+    assert best is not None
+    return best
 
 
 def ultra_shapes(memories: Iterable[tuple[int, Storage]], part: Capacity) -> frozenset[Shape]:
@@ -235,13 +235,13 @@ def ultra_shapes(memories: Iterable[tuple[int, Storage]], part: Capacity) -> fro
             taken = sum(copies * map_storage(m, part.family, True).ultra for copies, m in group)
             if 2 * part.bram * taken < part.uram * saved:
                 candidates.append((shape, saved, taken))
-    best, shapes, found = halves / part.bram / 2, [], 0
+    best, shapes, count = halves / part.bram / 2, [], 0
     for shape, saved, taken in sorted(candidates, reverse=True):
         halves, huge = halves - saved, huge + taken
         shapes.append(shape)
         if (share := max(halves / part.bram / 2, huge / part.uram)) < best:
-            best, found = share, len(shapes)
-    return frozenset(shapes[:found])
+            best, count = share, len(shapes)
+    return frozenset(shapes[:count])
 
 
 def memory_blocks(memories: Iterable[tuple[int, Storage]], part: Capacity) -> tuple[int, int]:
@@ -250,8 +250,8 @@ def memory_blocks(memories: Iterable[tuple[int, Storage]], part: Capacity) -> tu
     shapes = ultra_shapes(memories, part)
     blocks = huge = 0
     for copies, memory in memories:
-        found = map_storage(memory, part.family, memory.shape in shapes)
-        blocks, huge = blocks + copies * found.blocks, huge + copies * found.ultra
+        mapping = map_storage(memory, part.family, memory.shape in shapes)
+        blocks, huge = blocks + copies * mapping.blocks, huge + copies * mapping.ultra
     return -(-blocks // 2) if part.family == "amd" else blocks, huge
 
 

@@ -76,16 +76,16 @@ def _points(group: str) -> tuple[list[EntryPoint], list[str]]:
     try:
         return list(entry_points(group=group)), []
     except Exception:  # one of them cannot be read: each by itself, the first of a name as above
-        found, out, seen = [], [], set()
+        points, out, seen = [], [], set()
     for each in distributions():
         name = each.name or str(getattr(each, "_path", "without a name"))
         try:
-            found += [] if name in seen else each.entry_points.select(group=group)
+            points += [] if name in seen else each.entry_points.select(group=group)
         except Exception as problem:
             why = f"its entry_points.txt cannot be read: {type(problem).__name__}: {problem}"
             out.append(f"the installed distribution {name} is left out: {why}")
         seen.add(name)
-    return found, out
+    return points, out
 
 
 def offers() -> list[Offer]:

@@ -365,7 +365,7 @@ class RegisterMap:
         """Return how a run failed, as its registers say. Raises ValueError as `error` does."""
         error, dead = self.error(code), ErrorCode.DEAD_PORT
         if status & Status.DEAD and error != dead:
-            return HardwareError(error, *place, detail=dead.meaning, told=dead.hint)
+            return HardwareError(error, *place, detail=dead.meaning, advice=dead.hint)
         return (
             self._refused(place[2]) if code == ErrorCode.REGISTER else HardwareError(error, *place)
         )

@@ -274,10 +274,10 @@ class Target(Capacity):
         if self.shared is not None and not self._can_be_built():
             what = "a UART with its `baud` or UDP with the board's `rgmii`, and block RAM, SPRAM or SDRAM with its `bytes`"
             raise BadRecord(f"`platform` is for a part with a `tool` of the open ones, {what}")
-        found = self._timing()
-        rate = max(1, int(found.peak)) if isinstance(found, Dram) else found.bytes_per_cycle
+        timing = self._timing()
+        rate = max(1, int(timing.peak)) if isinstance(timing, Dram) else timing.bytes_per_cycle
         rate = self.bytes_per_cycle or min(rate, self.bus_bytes)
-        port = FixedLatency(self.latency or found.latency, rate)  # which checks them
+        port = FixedLatency(self.latency or timing.latency, rate)  # which checks them
         object.__setattr__(self, "latency", port.latency)
         object.__setattr__(self, "bytes_per_cycle", port.bytes_per_cycle)
 
@@ -292,12 +292,12 @@ class Target(Capacity):
         """Return the timing of the memory. Raises ValueError for a text that is none."""
         if self.memory.kind in ON_CHIP and not self.memory.timing:
             return ON_CHIP[self.memory.kind](self.bus_bytes)
-        found = parse_memory(self.memory.timing or "latency=20", self.clock.mhz)
-        if isinstance(found, Dram) and self.memory.mhz:
+        timing = parse_memory(self.memory.timing or "latency=20", self.clock.mhz)
+        if isinstance(timing, Dram) and self.memory.mhz:
             clock = Fraction(str(self.memory.mhz)) * 1_000_000
-            return replace(found, ratio=found.ratio * found.timing.clock_hz / clock)
-        assert isinstance(found, Dram | FixedLatency)
-        return found
+            return replace(timing, ratio=timing.ratio * timing.timing.clock_hz / clock)
+        assert isinstance(timing, Dram | FixedLatency)
+        return timing
 
     @property
     def sdram(self) -> Chip:
@@ -316,8 +316,8 @@ class Target(Capacity):
     @property
     def dram(self) -> str:
         """What is behind each port as `--memory` takes it, with the ratio of the port's clock to the DRAM's; "" where it is no DRAM that is known."""
-        found = self._timing()
-        return str(found) if isinstance(found, Dram) else ""
+        timing = self._timing()
+        return str(timing) if isinstance(timing, Dram) else ""
 
     @property
     def bandwidth(self) -> float:

@@ -64,9 +64,9 @@ class Frames(board.Datagrams):
         super().send(on_wire(frame))
 
     def run(self, cycles: int | None = None) -> bytes:
-        whole = super().run(cycles)
-        if not whole:
+        stream = super().run(cycles)
+        if not stream:
             return b""
-        frame = whole[8:]
-        assert whole[:8] == bytes([PREAMBLE] * 7 + [START]) and sound(frame)
+        frame = stream[8:]
+        assert stream[:8] == bytes([PREAMBLE] * 7 + [START]) and sound(frame)
         return frame[:-FCS]

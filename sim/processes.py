@@ -37,14 +37,14 @@ _pipe: int | None = None
 
 def _guard() -> int:
     """Start the guard; return its pipe."""
-    there, here = os.pipe()
+    reader, here = os.pipe()
     try:
         null = [(os.POSIX_SPAWN_OPEN, out, os.devnull, os.O_WRONLY, 0) for out in (1, 2)]
-        actions = [(os.POSIX_SPAWN_DUP2, there, 0), *null]
+        actions = [(os.POSIX_SPAWN_DUP2, reader, 0), *null]
         command = ["/bin/sh", "-c", _GUARD]
         os.posix_spawn(command[0], command, os.environ, file_actions=actions, setsid=True)
     finally:
-        os.close(there)
+        os.close(reader)
     return here
 
 

@@ -72,10 +72,10 @@ class Recorder(Closing):
             self._used(space, at + len(content))
 
     def read(self, at: int, size: int, *, space: int = 0) -> NDArray[np.uint8]:
-        found = self._machine.read(at, size, space=space)
+        content = self._machine.read(at, size, space=space)
         if size:
-            self.steps.append(Read(space, at, found.tobytes()))
-        return found
+            self.steps.append(Read(space, at, content.tobytes()))
+        return content
 
     def run(
         self,

@@ -28,10 +28,10 @@ def beat_members(plan: AnalyticsPlan) -> dict[str, Member]:
         return {}
     at, width = In(len(_beat(placed))), _width(plan)
     # a beat that is written, of the model whose bit is set
-    found = {"model_at": at, "model_data": In(width), "model_write": In(len(placed))}
+    members = {"model_at": at, "model_data": In(width), "model_write": In(len(placed))}
     # a beat that is read: each model's comes a cycle later, and stays while it is held
-    found |= {"model_read_at": at, "model_hold": In(1)}
-    return found | {f"model_read{k}": Out(width) for k in range(len(placed))}
+    members |= {"model_read_at": at, "model_hold": In(1)}
+    return members | {f"model_read{k}": Out(width) for k in range(len(placed))}
 
 
 def beat_ports(
@@ -44,8 +44,8 @@ def beat_ports(
             data = core.model_data[first:][: store.lanes * store.width]
             store.write(core.model_write[k], core.model_at[: len(store.write_address)], data)
             if plan.score is None:
-                found = store.read(core.model_read_at, core.model_hold)
-                m.d.comb += getattr(core, f"model_read{k}")[first:][: len(found)].eq(found)
+                codes = store.read(core.model_read_at, core.model_hold)
+                m.d.comb += getattr(core, f"model_read{k}")[first:][: len(codes)].eq(codes)
 
 
 def _width(plan: AnalyticsPlan) -> int:
@@ -114,22 +114,22 @@ class BeatLoader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         bus = 8 * self.plan.bus_bytes
-        goes, whole = self.valid, Signal()  # with its last word a beat is there
-        walk = _Walk(m, self.placed, goes & whole, "in")
+        goes, complete = self.valid, Signal()  # with its last word a beat is there
+        walk = _Walk(m, self.placed, goes & complete, "in")
         part = index(max(max(block.together, block.words) for block in self.placed))
         most = max(block.words for block in self.placed)
         held = Signal(max(bus * (most - 1), 1))
         last = Signal()  # of its word, or of its beat
         per_model(m, walk, last, lambda b: part == max(b.together, b.words) - 1)
-        per_model(m, walk, whole, lambda b: last if b.words > 1 else 1)
+        per_model(m, walk, complete, lambda b: last if b.words > 1 else 1)
         split = Signal()
         per_model(m, walk, split, lambda b: b.words > 1)
         through = last | (walk.last & ~split)
         m.d.comb += [
             self.ready.eq(through | split),
             self.at.eq(walk.beat),
-            self.write.eq(Mux(goes & whole, 1 << walk.which, 0)),
-            self.done.eq(goes & whole & walk.end),
+            self.write.eq(Mux(goes & complete, 1 << walk.which, 0)),
+            self.done.eq(goes & complete & walk.end),
         ]
         per_model(m, walk, self.data, lambda b: _codes(self._piece(b, part, held), self.plan))
         with m.If(goes):
@@ -179,9 +179,9 @@ class BeatWriter(wiring.Component):
         plan, bus = self.plan, 8 * self.plan.bus_bytes
         size = max(bus, *(8 * block.size for block in self.placed))
         asked, sent = Signal(), Signal()
-        reading, there = Signal(), Signal()  # there are beats to be read; one was
+        reading, valid = Signal(), Signal()  # there are beats to be read; one was
         collect, full, ends = Signal(), Signal(), Signal()
-        step = reading & (~there | collect)
+        step = reading & (~valid | collect)
         ahead = _Walk(m, self.placed, step, "read")
         walk = _Walk(m, self.placed, collect, "out")
         part = index(max(block.together for block in self.placed))
@@ -198,8 +198,8 @@ class BeatWriter(wiring.Component):
             self.o.valid.eq(full),
             self.o.payload.eq(block.word_select(going, bus)),
             self.at.eq(ahead.beat),
-            self.hold.eq(there & ~collect),
-            collect.eq(there & free),
+            self.hold.eq(valid & ~collect),
+            collect.eq(valid & free),
             fills.eq(last | walk.last),
             self.done.eq(ends & ~full & sent & self.idle),
         ]
@@ -208,9 +208,9 @@ class BeatWriter(wiring.Component):
         with m.If(self.start):
             m.d.sync += [asked.eq(1), reading.eq(1)]
         with m.If(step):
-            m.d.sync += [there.eq(1), reading.eq(~ahead.end)]
+            m.d.sync += [valid.eq(1), reading.eq(~ahead.end)]
         with m.Elif(collect):
-            m.d.sync += there.eq(0)
+            m.d.sync += valid.eq(0)
         with m.If(full & self.o.ready):
             m.d.sync += [going.eq(Mux(going == words, 0, going + 1)), full.eq(going != words)]
         with m.If(collect):

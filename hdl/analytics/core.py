@@ -192,13 +192,13 @@ class Core(wiring.Component):
         m.submodules.pending = pending = Pending([*map(len, addresses)], pairs)
         m.d.comb += self.hold.eq(pending.hold)
         for k, n in enumerate(numbers):
-            there = Signal(name=f"{ops[n].name}_there")
+            valid = Signal(name=f"{ops[n].name}_there")
             self.taken[n] = Signal(name=f"{ops[n].name}_taken")
-            self.rows.step(n, there, self.loops[n].complete)
+            self.rows.step(n, valid, self.loops[n].complete)
             m.d.comb += [
-                getattr(pending, f"there{k}").eq(there),
+                getattr(pending, f"there{k}").eq(valid),
                 getattr(pending, f"address{k}").eq(addresses[k]),
-                self.taken[n].eq(there & ~self.hold),
+                self.taken[n].eq(valid & ~self.hold),
             ]
 
     def _late(self, n: int, lane: Value | None) -> Value | None:

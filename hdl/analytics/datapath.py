@@ -63,14 +63,14 @@ def combine(
     fmt = plan.format
     integers = integer_unit(fn)
     if integers is not None:
-        given = dict(zip("ab", operands, strict=False))
+        operand_of = dict(zip("ab", operands, strict=False))
         words = [_WORDS.get(word, word) for word in fn.split()]
         return library.instance(
             m,
             label,
             module_name("penstock", *words, fmt.name),
             lambda: Integers(integers, fmt),
-            **given,
+            **operand_of,
         )["o"]
     if fn == "sub" and fmt.is_float:  # a - b is a + (-b) in every bit: one unit less to write
         fn, operands = "add", (operands[0], operands[1] ^ (1 << (fmt.width - 1)))

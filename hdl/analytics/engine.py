@@ -348,13 +348,13 @@ class AnalyticsEngine(wiring.Component):
             error.valid | port["ended"] for error, port in zip(self.errors, self.ports, strict=True)
         ).all()
         first = self.errors[0]
-        found, names = first.valid, ("code", "block", "line", "item")
+        any_error, names = first.valid, ("code", "block", "line", "item")
         worst = {name: getattr(first, name) for name in names}
         for error in self.errors[1:]:
             better = Signal()
-            m.d.comb += better.eq(error.valid & (~found | (error.block < worst["block"])))
+            m.d.comb += better.eq(error.valid & (~any_error | (error.block < worst["block"])))
             worst = {name: Mux(better, getattr(error, name), worst[name]) for name in names}
-            found = found | error.valid
+            any_error = any_error | error.valid
         if self.plan.watches:
             with m.If(self.done & self.core.beyond):
                 m.d.comb += [self.error.eq(1), self.report.code.eq(RowCode.ROW_OVERFLOW.value)]

@@ -87,11 +87,11 @@ class Integers(wiring.Component):
         fraction = fmt.fraction_bits
         exponent = self.a[fraction : fmt.width - 1]
         bias = (1 << fmt.width - 2 - fraction) - 1
-        found: Value = Const(0)
+        number: Value = Const(0)
         for power in range(min(fraction, self.unit.width(0)) + 1):  # 2 ** power and above
             significand = Cat(self.a[:fraction], Const(1, 1)) >> fraction - power
-            found = Mux(exponent == bias + power, significand, found)
-        return found
+            number = Mux(exponent == bias + power, significand, number)
+        return number
 
     def _number(self, pipe: Pipeline) -> Value:
         """Return the code of an integer that the format has."""
@@ -102,11 +102,11 @@ class Integers(wiring.Component):
         assert isinstance(fmt, Float)
         held = pipe.rank(sign=value < 0, size=Mux(value < 0, -value, value)[: len(value)])
         fraction, bias = fmt.fraction_bits, (1 << fmt.width - 2 - fmt.fraction_bits) - 1
-        found: Value = Const(0)
+        magnitude: Value = Const(0)
         for power in range(min(fraction + 1, len(value))):
             digits = (held.size << fraction - power)[:fraction]
-            found = Mux(held.size[power], Cat(digits, Const(bias + power)), found)
-        return pipe.rank(o=Cat(found[: fmt.width - 1], held.sign)).o
+            magnitude = Mux(held.size[power], Cat(digits, Const(bias + power)), magnitude)
+        return pipe.rank(o=Cat(magnitude[: fmt.width - 1], held.sign)).o
 
     def _divided(self, pipe: Pipeline) -> Value:
         """Return the quotient or the remainder of a division by a positive constant, rounded down."""
@@ -136,9 +136,9 @@ class Integers(wiring.Component):
     def _hash(self, pipe: Pipeline) -> Value:
         """Return MurmurHash3 of the operand's words: `models.rows.hashing`."""
         seed, size, width = self.unit.detail
-        whole = Signal(Shape(64, signed=width < 0))
-        pipe.m.d.comb += whole.eq(self.a.as_signed() if width < 0 else self.a)
-        words: Value = whole[: 8 * size]
+        operand = Signal(Shape(64, signed=width < 0))
+        pipe.m.d.comb += operand.eq(self.a.as_signed() if width < 0 else self.a)
+        words: Value = operand[: 8 * size]
         state: Value = Const(seed, 32)
         for _ in range(size // 4):
             part = words[:32]

@@ -85,17 +85,17 @@ class Reorder(wiring.Component):
         near = [_meet(comes, self._rows(self._code_of(held))) for held in self.held]
         then, before, late = self._rows(self._code_of(self.chosen)), Const(1), []
         for n in range(self.reach):
-            there = Signal(name=f"there{n}")
+            present = Signal(name=f"there{n}")
             kept = [
                 [Signal(self.bits, name=f"latest{n}_{g}_{k}") for k in range(len(group))]
                 for g, group in enumerate(self.places)
             ]
             with m.If(self.leaves):
-                m.d.sync += there.eq(before & ~self.over)
+                m.d.sync += present.eq(before & ~self.over)
                 for new, old in zip(kept, then, strict=True):
                     m.d.sync += [a.eq(b) for a, b in zip(new, old, strict=True)]
-            late.append(there & _meet(comes, kept))
-            then, before = kept, there
+            late.append(present & _meet(comes, kept))
+            then, before = kept, present
         return near, self._later(Cat(late), near)
 
     def _later(self, late: Value, near: list[Value]) -> Value:

@@ -27,15 +27,15 @@ def row_members(plan: AnalyticsPlan) -> dict[str, Member]:
     if plan.row_unit is None:
         return {}
     # models whose rows are changed in this cycle
-    found: dict[str, Member] = {"row_busy": Out(len(_in_memory(plan)))}
+    members: dict[str, Member] = {"row_busy": Out(len(_in_memory(plan)))}
     # a line's beat that is written, and one that is read
     for way in ("row", "row_read"):
-        found |= {f"{way}_line": In(plan.row_unit.line_bits), f"{way}_beat": In(16)}
+        members |= {f"{way}_line": In(plan.row_unit.line_bits), f"{way}_beat": In(16)}
     for k, n in enumerate(_in_memory(plan)):
         width = plan.buffers[n].width(plan.lanes) * plan.format.width
         # for each model (in the tables' order); what is read comes a cycle after its address
-        found |= {f"row_write{k}": In(1), f"row_data{k}": In(width), f"row_read{k}": Out(width)}
-    return found
+        members |= {f"row_write{k}": In(1), f"row_data{k}": In(width), f"row_read{k}": Out(width)}
+    return members
 
 
 def row_ports(
@@ -54,12 +54,12 @@ def row_ports(
             line, beat = getattr(core, f"{way}_line"), getattr(core, f"{way}_beat")
             at.append(index(store.depth, name=f"{way}_address{k}"))
             m.d.comb += at[-1].eq(sum([line << bit for bit in shifts], Const(0)) + beat)
-        own = [
+        writes = [
             control.write[o].enable
             for o, op in enumerate(plan.ops)
             if op.changes_rows and op.dest == n
         ]
-        m.d.comb += core.row_busy[k].eq(Cat(own).any())
+        m.d.comb += core.row_busy[k].eq(Cat(writes).any())
         store.write(getattr(core, f"row_write{k}"), at[0], getattr(core, f"row_data{k}"))
         m.d.comb += getattr(core, f"row_read{k}").eq(store.read(at[1]))
 
@@ -96,16 +96,16 @@ class RowAccess:
             table = self.plan.buffers[op.operands[0].buffer]
             beats = table.row_beats(self.plan.lanes)
             beat, late = (index(beats, name=f"{op.name}_{name}") for name in ("beat", "late_beat"))
-            found = index(table.beats(self.plan.lanes), name=f"{op.name}_row")
+            address = index(table.beats(self.plan.lanes), name=f"{op.name}_row")
             row = self._row(n)
             # shifts and sums: a product would take a multiplier block
             parts = [row << bit for bit in range(beats.bit_length()) if beats >> bit & 1]
             self.m.d.comb += [
                 beat.eq(self.loops[n].addresses[0]),
-                found.eq(sum(parts, Const(0)) + late),
+                address.eq(sum(parts, Const(0)) + late),
             ]
             self.step(n, late, beat)
-            self._addresses[n] = found
+            self._addresses[n] = address
         return self._addresses[n]
 
     def _row(self, n: int) -> Value:
@@ -136,9 +136,9 @@ class RowAccess:
         """
         op = self.plan.ops[n]
         store, address = self.stores[op.operands[0].buffer], self.address(n)
-        found = store.read(address)
+        beat = store.read(address)
         if not op.changes_rows:
-            return found
+            return beat
         m, late = self.m, Signal.like(address, name=f"{op.name}_late_row")
         held = [
             (Signal.like(signal, name=f"{op.name}_held{k}"), signal)
@@ -146,8 +146,8 @@ class RowAccess:
         ]
         m.d.sync += [late.eq(address), *(before.eq(signal) for before, signal in held)]
         for enable, place, data in zip(*held, strict=True):
-            found = Mux(enable.any() & (place == late), data, found)
-        return found
+            beat = Mux(enable.any() & (place == late), data, beat)
+        return beat
 
     def late(self, n: int, value: Value) -> Signal:
         """Return what operation n changes its row by, in the cycle in which the row is there."""

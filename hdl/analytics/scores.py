@@ -49,7 +49,7 @@ class ScoreWriter(wiring.Component):
         m = Module()
         plan, size = self.plan, self.size
         self.per_word = plan.bus_bytes // plan.format.container
-        self.code, self.given = Signal(plan.format.width), Signal()
+        self.code, self.gives = Signal(plan.format.width), Signal()
         self.closing = Signal()  # a word that is not full goes, too
         m.submodules.queue = self.queue = Queue(8 * plan.bus_bytes, size.words)
         m.d.comb += [
@@ -66,7 +66,7 @@ class ScoreWriter(wiring.Component):
     def _serial(self, m):
         """Hold a group's scores and give one a cycle."""
         held, left = Signal.like(self.codes), Signal(self.plan.threads)
-        m.d.comb += [self.code.eq(held[: self.plan.format.width]), self.given.eq(left[0])]
+        m.d.comb += [self.code.eq(held[: self.plan.format.width]), self.gives.eq(left[0])]
         with m.If(self.valid):
             m.d.sync += [held.eq(self.codes), left.eq(self.mask)]
         with m.Else():
@@ -77,7 +77,7 @@ class ScoreWriter(wiring.Component):
         place, full = index(self.per_word, name="place"), Signal()
         word = Signal(8 * self.plan.bus_bytes)
         m.d.sync += full.eq(self.closing)
-        with m.If(self.given):
+        with m.If(self.gives):
             m.d.sync += [
                 word.word_select(place, 8 * self.plan.format.container).eq(self.code),
                 place.eq(Mux(place == self.per_word - 1, 0, place + 1)),
@@ -96,7 +96,7 @@ class ScoreWriter(wiring.Component):
             waiting + Mux(self.start, self.count, 0) - Mux(sent, self.per_word, 0)
         )
         self.owed = Signal(range(most + 1))  # scores that are in no word yet
-        m.d.sync += self.owed.eq(self.owed + Mux(self.start, self.count, 0) - self.given)
+        m.d.sync += self.owed.eq(self.owed + Mux(self.start, self.count, 0) - self.gives)
 
     def _bursts(self, m, place):
         burst, beats = self.size.burst, self.o_command.p.beats

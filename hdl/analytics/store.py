@@ -100,7 +100,7 @@ class Store:
 
     def code(self, beat: Value, lane: Value | None) -> Value:
         """Return code `lane` of a beat, or the lowest one where there is nothing to choose."""
-        found = beat[: self.width]
+        code = beat[: self.width]
         for n in range(1, 1 if lane is None else self.lanes):
-            found = Mux(lane == n, beat.word_select(n, self.width), found)
-        return found
+            code = Mux(lane == n, beat.word_select(n, self.width), code)
+        return code

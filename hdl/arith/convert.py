@@ -228,15 +228,15 @@ class PgConverter(wiring.Component):
 
     def _to_fixed(self, pipe: Pipeline, format: Fixed) -> tuple[Value, Value, Value]:
         w, f = format.width, format.fraction_bits
-        whole: Value = Mux(self.i[:8].any(), Const(format.one, unsigned(w)), 0)[:w]
+        code: Value = Mux(self.i[:8].any(), Const(format.one, unsigned(w)), 0)[:w]
         beyond: Value = self.i[:8].any() & int(format.integer_bits == 1)
         if self._integers:
             wide = Cat(Const(0, f), self._integer())
             is_bool = self._is("bool")
-            whole = Mux(is_bool, whole, saturate(format, wide))[:w]
+            code = Mux(is_bool, code, saturate(format, wide))[:w]
             beyond = Mux(is_bool, beyond, outside(format, wide))
         if not self._floats:
-            s = pipe.rank(o=whole, beyond=beyond)
+            s = pipe.rank(o=code, beyond=beyond)
             return s.o, s.beyond, Const(0)
         x = self._float(0)
         # frame: w − 1 bits of the magnitude, a rounding bit and the or of the rest, for the greatest exponent in range; then shift right
@@ -257,7 +257,7 @@ class PgConverter(wiring.Component):
             sign=x.sign,
             nan=x.nan,
             real=is_real,
-            whole=whole,
+            code=code,
             beyond=beyond,
             far=distance[-1] & ~x.zero & ~lowest,
         )
@@ -265,7 +265,7 @@ class PgConverter(wiring.Component):
             aligned=align(s.frame, s.distance),
             **{
                 name: getattr(s, name)
-                for name in ("out", "far", "sign", "nan", "real", "whole", "beyond")
+                for name in ("out", "far", "sign", "nan", "real", "code", "beyond")
             },
         )
         up = s.aligned[2] & (s.aligned[:2].any() | s.aligned[3])
@@ -274,7 +274,7 @@ class PgConverter(wiring.Component):
         ]
         result = Mux(s.out, extreme(format, s.sign), saturate(format, value))
         s = pipe.rank(
-            o=Mux(s.real, Mux(s.nan, 0, result), s.whole)[:w],
+            o=Mux(s.real, Mux(s.nan, 0, result), s.code)[:w],
             over=Mux(s.real, (s.far | (~s.out & outside(format, value))) & ~s.nan, s.beyond),
             nan=s.real & s.nan,
         )
@@ -330,10 +330,10 @@ class PgConverter(wiring.Component):
         )
         # below the integer's bits one for rounding, and the or of the rest
         up = s.aligned[1] & (s.aligned[0] | s.aligned[2])
-        whole = pipe.wire(s.aligned[2:] + up, name="whole")
+        magnitude = pipe.wire(s.aligned[2:] + up, name="whole")
         s = pipe.rank(
-            raw=Mux(s.sign, -whole, whole)[:65].as_signed(),
-            far=s.far | Mux(s.sign, whole > 1 << 63, whole >= 1 << 63),
+            raw=Mux(s.sign, -magnitude, magnitude)[:65].as_signed(),
+            far=s.far | Mux(s.sign, magnitude > 1 << 63, magnitude >= 1 << 63),
             **{name: getattr(s, name) for name in ("sign", "special", "offset", "limbs")},
         )
         q = pipe.wire(s.raw - s.offset, signed(67), name="q")

@@ -54,9 +54,9 @@ def product(a: Group, b: Group) -> tuple[list[Value], list[Value]]:
     for lane in range(GROUP):
         bits = len(b.magnitude[lane]) + 1
         other = Mux(b.micro[lane // 2], b.magnitude[lane], b.magnitude[lane] << 1)[:bits]
-        whole = a.magnitude[lane] * other
-        folded = Mux(a.micro[lane // 2], whole, whole << 1)
-        magnitude.append(folded[: len(whole) + 1])
+        product = a.magnitude[lane] * other
+        folded = Mux(a.micro[lane // 2], product, product << 1)
+        magnitude.append(folded[: len(product) + 1])
         sign.append(a.sign[lane] ^ b.sign[lane])
     return magnitude, sign
 

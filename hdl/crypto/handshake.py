@@ -164,16 +164,16 @@ class Handshake(wiring.Component):
     def _multiply(self, m, step, begins, held, refused):
         """The products, and the end of each."""
         m.submodules.product = core = X25519()
-        own, static = step.operand == Operand.OWN, step.operand == Operand.STATIC
+        is_own, static = step.operand == Operand.OWN, step.operand == Operand.STATIC
         of_static = static | (step.operand == Operand.OTHER)
         base = int.from_bytes(BASE, "little")
         m.d.comb += [
             core.start.eq(begins & (step.act == Act.MULTIPLY)),
             core.scalar.eq(Mux(of_static, self.scalar, self.ephemeral)),
-            core.point.eq(Mux(own | static, base, self.first[:_BITS])),
+            core.point.eq(Mux(is_own | static, base, self.first[:_BITS])),
         ]
         with m.If(core.ended):
-            with m.If(own):
+            with m.If(is_own):
                 m.d.sync += held["own"].eq(core.result)
             with m.Elif(static):
                 m.d.sync += held["static"].eq(core.result)

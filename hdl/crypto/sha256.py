@@ -60,11 +60,11 @@ class Sha256(wiring.Component):
         adds, moves, word = Signal(), Signal(), Signal(32)
         m.d.comb += [adds.eq(step == len(CONSTANTS)), self.digest.eq(_bytes(chain))]
         first = step < 16
-        given = self._padded(m, running & first, step, closing)
+        message = self._padded(m, running & first, step, closing)
         small = lambda x, a, b, c: x.rotate_right(a) ^ x.rotate_right(b) ^ (x >> c)
-        made = window[0] + small(window[1], 7, 18, 3) + window[9] + small(window[14], 17, 19, 10)
+        mix = window[0] + small(window[1], 7, 18, 3) + window[9] + small(window[14], 17, 19, 10)
         m.d.comb += [
-            word.eq(Mux(first, given, made)),
+            word.eq(Mux(first, message, mix)),
             moves.eq(running & ~adds & (~first | self.i.valid | ~self.i.ready)),
         ]
         (a, b, c, d), (e, f, g, h) = state[:4], state[4:]
@@ -158,12 +158,12 @@ class Hmac(wiring.Component):
         m.submodules.hash = core = Sha256()
         part, at, plain = Signal(Part), Signal(4), Signal()
         inner = Signal(256, reset_less=True)
-        given = core.i.p
+        payload = core.i.p
         m.d.comb += [
             core.start.eq(self.start | ((part == Part.WAIT) & core.ended)),
             self.digest.eq(core.digest),
             self.ended.eq((part == Part.END) & core.ended),
-            given.bytes.eq(4),
+            payload.bytes.eq(4),
         ]
         moved = core.i.valid & core.i.ready
         with m.If(moved):
@@ -176,19 +176,19 @@ class Hmac(wiring.Component):
             ):
                 with m.Case(one):
                     m.d.comb += core.i.valid.eq(1)
-                    m.d.comb += given.data.eq(Mux(at[3], 0, key[at[:3]]) ^ pad)
+                    m.d.comb += payload.data.eq(Mux(at[3], 0, key[at[:3]]) ^ pad)
                     with m.If(moved & (at == 15)):
                         m.d.sync += part.eq(then)
             with m.Case(Part.TEXT):
                 m.d.comb += [core.i.valid.eq(self.i.valid), self.i.ready.eq(core.i.ready)]
-                m.d.comb += given.eq(self.i.p)
+                m.d.comb += payload.eq(self.i.p)
                 with m.If(moved & self.i.p.last):
                     m.d.sync += part.eq(Mux(plain, Part.END, Part.WAIT))
             with m.Case(Part.WAIT), m.If(core.ended):
                 m.d.sync += [inner.eq(core.digest), part.eq(Part.OUTER), at.eq(0)]
             with m.Case(Part.HASH):
-                m.d.comb += [core.i.valid.eq(1), given.data.eq(hashed[at[:3]])]
-                m.d.comb += given.last.eq(at == 7)
+                m.d.comb += [core.i.valid.eq(1), payload.data.eq(hashed[at[:3]])]
+                m.d.comb += payload.last.eq(at == 7)
                 with m.If(moved & (at == 7)):
                     m.d.sync += part.eq(Part.END)
             with m.Case(Part.END), m.If(core.ended):
@@ -244,7 +244,7 @@ class Hkdf(wiring.Component):
         ]
         before = Mux(number == 0, self.material, Mux(number == 2, blocks[0], blocks[1]))
         text = Array([*_words(before), *info, Cat(Const(0, 24), number, Const(0, 6))])
-        given = core.i.p
+        payload = core.i.p
         extracts, bare = number == 0, (number == 0) & self.bare
         m.d.comb += [
             *(port.eq(block) for port, block in zip(self.blocks, blocks, strict=True)),
@@ -256,14 +256,14 @@ class Hkdf(wiring.Component):
         with m.If(running):
             m.d.comb += [
                 core.i.valid.eq(1),
-                given.data.eq(text[at]),
-                given.last.eq(Mux(extracts, bare | (at == 7), at == 8 + words)),
-                given.bytes.eq(Mux(bare, 0, Mux(extracts, 4, Mux(at == 8 + words, 1, 4)))),
+                payload.data.eq(text[at]),
+                payload.last.eq(Mux(extracts, bare | (at == 7), at == 8 + words)),
+                payload.bytes.eq(Mux(bare, 0, Mux(extracts, 4, Mux(at == 8 + words, 1, 4)))),
             ]
         with m.Else():
             m.d.comb += [
                 core.i.valid.eq(self.i.valid),
-                given.eq(self.i.p),
+                payload.eq(self.i.p),
                 self.i.ready.eq(core.i.ready),
             ]
         ends = Signal()

@@ -100,8 +100,8 @@ class Field(wiring.Component):
             write.addr.eq(Mux(self.put, POINT, self.to)),
         ]
         for k, limb in enumerate(sums):
-            given = self.point.word_select(k, LIMB_BITS)
-            m.d.comb += write.data[k].eq(Mux(self.put, given, limb[:_WIDE]))
+            coordinate = self.point.word_select(k, LIMB_BITS)
+            m.d.comb += write.data[k].eq(Mux(self.put, coordinate, limb[:_WIDE]))
         with m.Switch(stage):
             with m.Case(Stage.IDLE), m.If(self.start):
                 m.d.sync += stage.eq(Stage.A)

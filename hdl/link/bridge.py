@@ -77,7 +77,7 @@ class Bridge(wiring.Component):
         self.in_identity = space == Space.IDENTITY
         self.status = Signal(2)
         self.word = Signal(8 * self.memory.data_bytes)  # to be written
-        self.found = Signal(8)  # the byte that was read
+        self.byte = Signal(8)  # the byte that was read
         self.strobes = Signal(self.memory.data_bytes)
         self.refused = Signal()  # a nack is owed
         self.done_once = Signal()  # there was a write to the registers,
@@ -100,14 +100,14 @@ class Bridge(wiring.Component):
     def _buses(self, m):
         """Both buses see the same word; only one is asked."""
         place = Cat(Const(0, 2), self.address[2:])
-        there = Cat(Const(0, self.lanes), self.address[self.lanes :], self.far)
+        bus_address = Cat(Const(0, self.lanes), self.address[self.lanes :], self.far)
         m.d.comb += [
             self.axil.awaddr.eq(place),
             self.axil.araddr.eq(place),
             self.axil.wdata.eq(self.word[:32]),
             self.axil.wstrb.eq(self.strobes[:4]),
-            self.bus.awaddr.eq(there),
-            self.bus.araddr.eq(there),
+            self.bus.awaddr.eq(bus_address),
+            self.bus.araddr.eq(bus_address),
             self.bus.wdata.eq(self.word),
             self.bus.wstrb.eq(self.strobes),
             self.bus.wlast.eq(1),
@@ -187,14 +187,14 @@ class Bridge(wiring.Component):
                     with m.Else():
                         m.d.sync += self.step
         # the data follow the address's offer: a memory may wait for them before it takes that
-        addressed, given = Signal(), Signal()
+        addressed, data_done = Signal(), Signal()
         with m.State("WRITE_ADDRESS"):
-            m.d.sync += [addressed.eq(self._ask(m, "aw", 1)), given.eq(0)]
+            m.d.sync += [addressed.eq(self._ask(m, "aw", 1)), data_done.eq(0)]
             m.next = "WRITE_DATA"
         with m.State("WRITE_DATA"):
-            taken = Cat(self._ask(m, "aw", ~addressed), self._ask(m, "w", ~given))
-            m.d.sync += Cat(addressed, given).eq(Cat(addressed, given) | taken)
-            with m.If((Cat(addressed, given) | taken).all()):
+            taken = Cat(self._ask(m, "aw", ~addressed), self._ask(m, "w", ~data_done))
+            m.d.sync += Cat(addressed, data_done).eq(Cat(addressed, data_done) | taken)
+            with m.If((Cat(addressed, data_done) | taken).all()):
                 m.next = "WRITE_ANSWER"
         with m.State("WRITE_ANSWER"):
             valid, response = self._answer(m, "b", 1)
@@ -240,9 +240,9 @@ class Bridge(wiring.Component):
         # the bus holds its word until the last of its bytes is sent
         with m.State("READ_ANSWER"):
             valid, response = self._answer(m, "r", 0)
-            m.d.sync += self.found.eq(0)
+            m.d.sync += self.byte.eq(0)
             with m.If(~response[1]):
-                m.d.sync += self.found.eq(
+                m.d.sync += self.byte.eq(
                     Mux(
                         self.in_registers,
                         self.axil.rdata.word_select(self.address[:2], 8),
@@ -253,7 +253,7 @@ class Bridge(wiring.Component):
                 m.d.sync += self.status.eq(self.status | response)
                 m.next = "READ_BYTE"
         with m.State("READ_BYTE"):  # from a register: the way from a memory's data is long
-            m.d.comb += [self.o.valid.eq(1), self.o.p.data.eq(self.found)]
+            m.d.comb += [self.o.valid.eq(1), self.o.p.data.eq(self.byte)]
             with m.If(self.o.ready):
                 m.d.sync += self.step
                 m.next = "READ_ANSWER"

@@ -79,12 +79,12 @@ class Filler(wiring.Component):
             wiring.connect(m, wiring.flipped(self.data), writer.i_data)
             return
         parts = [Signal(8 * WORD, name=f"part{k}") for k in range(count - 1)]
-        place, whole = Signal(range(count)), Signal()
+        place, complete = Signal(range(count)), Signal()
         m.d.comb += [
-            whole.eq(place == count - 1),
+            complete.eq(place == count - 1),
             writer.i_data.payload.eq(Cat(*parts, self.data.payload)),
-            writer.i_data.valid.eq(self.data.valid & whole),
-            self.data.ready.eq(~whole | writer.i_data.ready),
+            writer.i_data.valid.eq(self.data.valid & complete),
+            self.data.ready.eq(~complete | writer.i_data.ready),
         ]
         with m.If(self.data.valid & self.data.ready):
             m.d.sync += place.eq(place + 1)

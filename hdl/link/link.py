@@ -95,14 +95,14 @@ class Link(wiring.Component):
         m.d.comb += [responder.tick.eq(self.tick), receiver.spoilt.eq(self.spoilt)]
         connect(m, wiring.flipped(self.i), receiver.i)
         connect(m, receiver.o, responder.i)
-        asks, told = bridge.i, bridge.o
+        asks, answers = bridge.i, bridge.o
         if self.rings:
             m.submodules.pusher = pusher = Pusher(self.rings)
             connect(m, responder.pushes, pusher.of)
             connect(m, pusher.o, asks)
-            connect(m, told, pusher.i)
-            asks, told = pusher.asks, pusher.told
+            connect(m, answers, pusher.i)
+            asks, answers = pusher.asks, pusher.told
         connect(m, responder.asks, asks)
-        connect(m, told, responder.told)
+        connect(m, answers, responder.told)
         connect(m, responder.o, sender.i)
         connect(m, sender.o, wiring.flipped(self.o))

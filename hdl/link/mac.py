@@ -61,7 +61,7 @@ class FrameReceiver(wiring.Component):
         m.submodules.ring = ring = memory.Memory(shape=WORD * _BYTE, depth=words, init=[])
         self.write = ring.write_port(domain="eth", granularity=_BYTE)
         self.read = ring.read_port(domain="sync")
-        self.kept, self.told = Signal(range(words)), Signal()  # told: changes with `kept`
+        self.kept, self.toggle = Signal(range(words)), Signal()  # toggle: changes with `kept`
         self.grey = Signal(range(words))  # of the place that is read
         self._take(m)
         self._give(m)
@@ -119,14 +119,14 @@ class FrameReceiver(wiring.Component):
                     m.next = "END"
             with m.State("END"):
                 with m.If(right & enough & ~over & ~bad & ~full):
-                    m.d.eth += [self.kept.eq(put), self.told.eq(~self.told)]
+                    m.d.eth += [self.kept.eq(put), self.toggle.eq(~self.toggle)]
                 m.next = "REST"
 
     def _give(self, m):
-        told, before, begins = Signal(), Signal(), Signal(init=1)
+        toggle, before, begins = Signal(), Signal(), Signal(init=1)
         limit = Signal.like(self.kept)
         _, ahead = offer(m, self.read, self.o, limit)
-        m.submodules.told = FFSynchronizer(self.told, told)
+        m.submodules.toggle = FFSynchronizer(self.toggle, toggle)
         lanes = [self.read.data.word_select(k, _BYTE) for k in range(WORD)]
         ends = [lane[8] & (~begins if k < SHIFT else 1) for k, lane in enumerate(lanes)]
         m.d.comb += [
@@ -135,12 +135,12 @@ class FrameReceiver(wiring.Component):
             self.o.p.size.eq(Mux(ends[0], 0, Mux(ends[1], 1, Mux(ends[2], 2, 3)))),
         ]
         m.d.sync += [
-            before.eq(told),
+            before.eq(toggle),
             self.grey.eq(ahead ^ (ahead >> 1)),
         ]
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += begins.eq(self.o.p.last)
-        with m.If(told != before):  # and `kept` stays for a frame's length
+        with m.If(toggle != before):  # and `kept` stays for a frame's length
             m.d.sync += limit.eq(self.kept)
 
 

@@ -34,7 +34,7 @@ _PIECE = PIECE.bit_length() - 1
 _COUNT, _WORD, _BEFORE = 32 + 7, 4, 3
 #: what a port's stream is
 _STREAM = data.StructLayout(
-    {"at": 32, "size": 16, "shift": 3, "first": _COUNT, "slot": 16, "there": WINDOW, "done": 32}
+    {"at": 32, "size": 16, "shift": 3, "first": _COUNT, "slot": 16, "bitmap": WINDOW, "done": 32}
 )
 
 
@@ -108,7 +108,7 @@ class Pusher(wiring.Component):
             with m.Elif(of.take):
                 m.next = "AHEAD"
             with m.Elif(of.kept):
-                m.d.sync += stream.there.bit_select(self.ahead[:6], 1).eq(1)
+                m.d.sync += stream.bitmap.bit_select(self.ahead[:6], 1).eq(1)
                 m.next = "SLIDE"
         with m.State("DONE"):
             m.d.comb += of.done.eq(1)
@@ -133,7 +133,7 @@ class Pusher(wiring.Component):
             m.next = "DONE"
             with m.If((of.asked | ~free) & ~self.looked):
                 self._request(m, 1, None)
-            with m.Elif(self.ahead[-1] | (near & stream.there.bit_select(self.ahead[:6], 1))):
+            with m.Elif(self.ahead[-1] | (near & stream.bitmap.bit_select(self.ahead[:6], 1))):
                 pass
             with m.Elif(~near | (self.ahead[:6] >= stream.size) | ~free):
                 m.d.sync += of.status.eq(Status.FULL)
@@ -141,20 +141,20 @@ class Pusher(wiring.Component):
                 m.d.sync += of.goes.eq(1)
 
     def _keep(self, m):
-        stream, after, whole = self.stream, Signal(_COUNT), Signal()
+        stream, after, boundary = self.stream, Signal(_COUNT), Signal()
         below = (Const(1, 8) << stream.shift) - 1
         m.d.comb += after.eq(stream.first + 1)
         with m.State("SLIDE"):
             m.d.sync += self.looked.eq(1)  # what is asked now is no look
-            with m.If(stream.there[0]):
+            with m.If(stream.bitmap[0]):
                 m.d.sync += [
-                    stream.there.eq(stream.there >> 1),
+                    stream.bitmap.eq(stream.bitmap >> 1),
                     stream.first.eq(after),
                     stream.slot.eq(Mux(stream.slot + 1 == stream.size, 0, stream.slot + 1)),
-                    whole.eq(whole | ((after[:7] & below[:7]) == 0)),
+                    boundary.eq(boundary | ((after[:7] & below[:7]) == 0)),
                 ]
-            with m.Elif(whole):
-                m.d.sync += whole.eq(0)
+            with m.Elif(boundary):
+                m.d.sync += boundary.eq(0)
                 self._request(m, 0, (stream.first >> stream.shift)[:32])
             with m.Else():
                 m.next = "DONE"

@@ -61,8 +61,8 @@ class Responder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.found = found = memory.Memory(shape=8, depth=LONGEST, init=[], attrs=APART)
-        store, load = found.write_port(), found.read_port()
+        m.submodules.found = content = memory.Memory(shape=8, depth=LONGEST, init=[], attrs=APART)
+        store, load = content.write_port(), content.read_port()
         self._fields(m)
         self._session(m)
         with m.FSM(name="responder"):
@@ -340,8 +340,8 @@ class Responder(wiring.Component):
         )
         head = Cat(self.head[: 8 * self.peer], head, pages)
         assert len(head) == 8 * (self.peer + _ANSWER)
-        given = Signal.like(self.filled)
-        m.d.comb += [load.addr.eq(given), load.en.eq(1)]
+        position = Signal.like(self.filled)
+        m.d.comb += [load.addr.eq(position), load.en.eq(1)]
         with m.State("ANSWER"):
             last = self.at == self.peer + _ANSWER - 1
             m.d.comb += [
@@ -349,7 +349,7 @@ class Responder(wiring.Component):
                 self.o.p.data.eq(head.word_select(self.at, 8)),
                 self.o.p.last.eq(last & (self.filled == 0)),
             ]
-            m.d.sync += given.eq(0)
+            m.d.sync += position.eq(0)
             with m.If(self.o.ready):
                 m.d.sync += self.at.eq(self.at + 1)
                 with m.If(last):
@@ -360,14 +360,14 @@ class Responder(wiring.Component):
         with m.State("DATA"):
             m.next = "GIVE"
         with m.State("GIVE"):
-            ends = given + 1 == self.filled
+            ends = position + 1 == self.filled
             m.d.comb += [
                 self.o.valid.eq(1),
                 self.o.p.data.eq(load.data),
                 self.o.p.last.eq(ends),
             ]
             with m.If(self.o.ready):
-                m.d.sync += given.eq(given + 1)
+                m.d.sync += position.eq(position + 1)
                 m.next = "DATA"
                 with m.If(ends):
                     m.next = "HEAD"

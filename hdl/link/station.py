@@ -352,18 +352,18 @@ class Composer(wiring.Component):
 
     def _layout(self):
         """Return the bytes of headers at each place: of IP, UDP, an echo and ARP."""
-        own, ip, port = self.station.mac, self.station.ip, self.station.port.to_bytes(2, "big")
+        own_mac, ip, port = self.station.mac, self.station.ip, self.station.port.to_bytes(2, "big")
         peer = [self.peer.word_select(k, 8) for k in reversed(range(PEER))]
-        mac, there, sink = peer[:6], peer[6:10], peer[10:]
+        mac, peer_ip, sink = peer[:6], peer[6:10], peer[10:]
         two = lambda value: [value[8:16], value[:8]]
         total, segment = (Cat((self.length - k)[:11], Const(0, 5)) for k in (14, 34))
         check = self.body.checksum
         of_udp = two(Mux(check == 0, _ALL, check))
-        ethernet = [*mac, *own, 8]
+        ethernet = [*mac, *own_mac, 8]
         protocol = Mux(self.is_udp, _UDP, _ICMP)
         of_ip = [*ethernet, 0, 0x45, 0, *two(total), 0, 0, 0x40, 0, 64, protocol]
-        of_ip += [*two(self.head.checksum), *ip, *there]
-        of_arp = [*ethernet, 6, *b"\0\1\x08\0\6\4\0\2", *own, *ip, *mac, *there]
+        of_ip += [*two(self.head.checksum), *ip, *peer_ip]
+        of_arp = [*ethernet, 6, *b"\0\1\x08\0\6\4\0\2", *own_mac, *ip, *mac, *peer_ip]
         udp = [*of_ip, *port, *sink, *two(segment), *of_udp]
         echo = [*of_ip, 0, 0, *two(check), *[0] * 4]
         of_ip += [0] * 8

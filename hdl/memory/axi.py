@@ -158,13 +158,13 @@ def lent_to(m, port, manager, *guests):
         inner, outer = getattr(manager, name), getattr(port, name)
         here = [(getattr(bus, name), lent) for bus, lent in guests if hasattr(bus, name)]
         if member.flow is Out:
-            for own, lent in here:
-                inner = Mux(lent, own, inner)
+            for guest, lent in here:
+                inner = Mux(lent, guest, inner)
             m.d.comb += outer.eq(inner)
             continue
         free = outer
-        for own, lent in here:
-            m.d.comb += own.eq(outer & lent if name in _OWN else outer)
+        for guest, lent in here:
+            m.d.comb += guest.eq(outer & lent if name in _OWN else outer)
             free = free & ~lent if name in _OWN else free
         m.d.comb += inner.eq(free)
 

@@ -96,8 +96,8 @@ class Dealt(wiring.Component):
             order.o.ready.eq(valid & ready & last),
         ]
         for k, bus in enumerate(self.buses):
-            own = order.o.valid & (order.o.payload == k)
-            m.d.comb += getattr(bus, f"{channel}ready").eq(ready & own)
+            turn = order.o.valid & (order.o.payload == k)
+            m.d.comb += getattr(bus, f"{channel}ready").eq(ready & turn)
         for name in names:
             values = Array(getattr(bus, channel + name) for bus in self.buses)
             m.d.comb += getattr(master, channel + name).eq(values[order.o.payload])

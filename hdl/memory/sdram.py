@@ -246,13 +246,13 @@ class SdramController(wiring.Component):
         """A column a cycle, while data or room are there."""
         step, width = Signal(), self.chip.width
         strobes = self.bus.wstrb
-        whole = Const(1) if self.chip.masks else strobes.all() | self.merged | self.outside
+        full = Const(1) if self.chip.masks else strobes.all() | self.merged | self.outside
         with m.If((self.wait == 0) & (self.sub == 0) & self.due):
             m.next = "CLOSE"
         with m.Elif((self.wait == 0) & self.writing):
-            m.d.comb += [step.eq(self.bus.wvalid & whole), self.bus.wready.eq(self.edge & whole)]
+            m.d.comb += [step.eq(self.bus.wvalid & full), self.bus.wready.eq(self.edge & full)]
             if not self.chip.masks:
-                with m.If(self.bus.wvalid & ~whole):
+                with m.If(self.bus.wvalid & ~full):
                     m.next = "FETCH"
         with m.Elif(self.wait == 0):
             m.d.comb += [
@@ -260,11 +260,11 @@ class SdramController(wiring.Component):
                 self.asked.eq(step),
                 self.mark.eq(Cat(self.edge, self.edge & (self.left == 1), self.outside)),
             ]
-        given = self.bus.wdata
+        content = self.bus.wdata
         if not self.chip.masks:
             byte = lambda word, k: word.word_select(k, 8)
-            given = Cat(
-                Mux(strobe, byte(given, k), byte(self.gather, k))
+            content = Cat(
+                Mux(strobe, byte(content, k), byte(self.gather, k))
                 for k, strobe in enumerate(strobes)
             )
         write = Mux(self.outside, Command.NOP, Command.WRITE)
@@ -275,7 +275,7 @@ class SdramController(wiring.Component):
                 self.address.eq(self.address + 1),
                 self.left.eq(self.left - self.edge),
                 self.pins.dq_oe.eq(self.writing & ~self.outside),
-                self.pins.dq_o.eq(given.word_select(self.sub, width)),
+                self.pins.dq_o.eq(content.word_select(self.sub, width)),
                 self.recover.eq(Mux(self.writing, self.cycles.wr, 0)),
             ]
             if self.chip.masks:

@@ -59,8 +59,8 @@ class FrameRow(wiring.Component):
         texts = []
         for k, sealer in enumerate(sealers):
             m.submodules[f"sealer{k}"] = sealer
-            slot, there = Signal(name=f"slot{k}"), Signal(2, name=f"texts{k}")
-            given, takes = self.given & (filled == k), self.taken & (next_ == k)
+            slot, count = Signal(name=f"slot{k}"), Signal(2, name=f"texts{k}")
+            gives, takes = self.given & (filled == k), self.taken & (next_ == k)
             m.d.comb += [
                 sealer.i.valid.eq(taken & (to == k)),
                 sealer.i.payload.eq(self.i),
@@ -71,8 +71,8 @@ class FrameRow(wiring.Component):
                 sealer.o.ready.eq(drain.moved & (source == k)),
                 sealer.taken.eq(drain.ended & (source == k)),
             ]
-            m.d.sync += [there.eq(there + takes - sealer.ended), slot.eq(slot ^ given)]
-            texts.append(there)
+            m.d.sync += [count.eq(count + takes - sealer.ended), slot.eq(slot ^ gives)]
+            texts.append(count)
         m.d.comb += [
             self.room.eq(Array(texts)[next_] != 2),
             drain.valid.eq(1),

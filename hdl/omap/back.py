@@ -119,12 +119,12 @@ class Back(wiring.Component):
             m.d.comb += getattr(merge.p, name).eq(getattr(op, name))
         fetched, counts = (fetch.p.frames0, fetch.p.frames1), (fetch.p.count0, fetch.p.count1)
         for k, side in enumerate((op.side0, op.side1)):
-            own = op.own & (op.side0.host if k else ~op.side0.host)
+            is_own = op.own & (op.side0.host if k else ~op.side0.host)
             m.d.comb += [fetched[k][n].eq(side.frames[n]) for n in range(config.slots)]
-            with m.If(own):
+            with m.If(is_own):
                 m.d.comb += fetched[k][0].eq(op.own_frame)
-            m.d.comb += counts[k].eq(Mux(side.host, side.waiting, own))
-            m.d.comb += merge.p.sides[k].own.eq(own)
+            m.d.comb += counts[k].eq(Mux(side.host, side.waiting, is_own))
+            m.d.comb += merge.p.sides[k].own.eq(is_own)
             for name in ("host", "page", "counter", "items", "waiting"):
                 m.d.comb += getattr(merge.p.sides[k], name).eq(getattr(side, name))
 
@@ -199,8 +199,8 @@ class Back(wiring.Component):
             last.i.eq(self.reader.o.stage),
             self.closing.eq(last.stage.ticket),
         ]
-        told = ("sealed", "answer", "answer_block", "answer_data", "answered")
-        for name in (*told, *record_members(self.config)):
+        names = ("sealed", "answer", "answer_block", "answer_data", "answered")
+        for name in (*names, *record_members(self.config)):
             m.d.comb += getattr(self, name).eq(getattr(last, name))
         for k, side in enumerate(last.stage.op.sides):
             m.d.comb += [

@@ -75,20 +75,20 @@ class PageClosing(wiring.Component):
                 lanes=config.merge_blocks,
             )
             m.submodules[f"sealer{k}"] = sealer
-            slot, there = Signal(name=f"slot{k}"), Signal(2, name=f"texts{k}")
+            slot, count = Signal(name=f"slot{k}"), Signal(2, name=f"texts{k}")
             takes = Signal(name=f"takes{k}")
             m.d.comb += takes.eq(
                 self.taken & ((self.host0 & (first == k)) | (self.host1 & (second == k)))
             )
-            m.d.sync += [there.eq(there + takes - sealer.ended), slot.eq(slot ^ takes)]
+            m.d.sync += [count.eq(count + takes - sealer.ended), slot.eq(slot ^ takes)]
             self._connect(m, k, sealer)
             sealers.append(sealer)
-            texts.append(there)
+            texts.append(count)
             slots.append(slot)
-        there, slot = Array(texts), Array(slots)
+        counts, slot = Array(texts), Array(slots)
         m.d.comb += [
             self.room.eq(
-                (~self.host0 | (there[first] != 2)) & (~self.host1 | (there[second] != 2))
+                (~self.host0 | (counts[first] != 2)) & (~self.host1 | (counts[second] != 2))
             ),
             self.ticket.slots.eq(Cat(slot[first], slot[second])),
         ]

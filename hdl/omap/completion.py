@@ -152,17 +152,17 @@ class Completion(wiring.Component):
         row, of_row = self._row(self.at)
         source = Signal(max(len(of_row), 1))
         block = Signal(range(max(parts, 2)))  # whose data are there
-        there = Signal()
+        valid = Signal()
         lane = Signal(range(max(lanes, 2)))  # of the bus word
         held, word = Signal(128 * max(lanes - 1, 1)), Signal(8 * config.bus_bytes)
         full = (lane == lanes - 1) | (block == parts - 1)
         m.d.comb += [
             self.kept_row.eq(row),
             words.payload.eq(word),
-            words.valid.eq(there & full),
+            words.valid.eq(valid & full),
         ]
         m.d.sync += [
-            there.eq(self.answer & self.stage.op.keep & (self.at < parts)),
+            valid.eq(self.answer & self.stage.op.keep & (self.at < parts)),
             block.eq(self.at),
             source.eq(of_row),
         ]
@@ -171,5 +171,5 @@ class Completion(wiring.Component):
             for k in range(lanes):
                 with m.Case(k):
                     m.d.comb += word.eq(Cat(held[: 128 * k], kept))
-        with m.If(there):
+        with m.If(valid):
             m.d.sync += [held.eq(word), lane.eq(Mux(full, 0, lane + 1))]

@@ -99,9 +99,9 @@ class Door(wiring.Component):
         keys = self._derive(m, scalar)
         self._lend(m)
         slot, asked, refusal = Signal(16), Signal(8), Signal(8)
-        told, first = Signal(8 * WELCOME_BYTES), Signal.like(self.first)
+        welcome, first = Signal(8 * WELCOME_BYTES), Signal.like(self.first)
         m.d.comb += core.first.eq(first)
-        self._shake(m, core, keys, asked, told)
+        self._shake(m, core, keys, asked, welcome)
         name = Cat(
             Mux(self.ordinal.there, self.ordinal.number, keys.incarnation[:8]), keys.incarnation[8:]
         )
@@ -120,7 +120,7 @@ class Door(wiring.Component):
                 with m.If(self.start):
                     m.d.sync += [slot.eq(self.slot), asked.eq(self.asked)]
                     m.d.sync += [first.eq(self.first), refusal.eq(0)]
-                    m.d.sync += told.eq(Cat(name, self.serial, self.snapshot, self.confirmed))
+                    m.d.sync += welcome.eq(Cat(name, self.serial, self.snapshot, self.confirmed))
                     m.next = "CHECK"
             with m.State("CHECK"):
                 with m.If(slot >= self.slots):
@@ -178,7 +178,7 @@ class Door(wiring.Component):
             reads = self.table.signature.members[name].flow is Out
             m.d.comb += ours.eq(theirs) if reads else theirs.eq(ours)
 
-    def _shake(self, m, core, keys, asked, told):
+    def _shake(self, m, core, keys, asked, welcome):
         """What a handshake is given."""
         shared = [role is not Role.READER for role in ROLES]
         hashes = [
@@ -201,5 +201,5 @@ class Door(wiring.Component):
             core.secret.eq(
                 of_role([*(secrets.get(role, Const(0, 256)) for role in ROLES), Const(0, 256)])
             ),
-            core.payload.eq(told),
+            core.payload.eq(welcome),
         ]

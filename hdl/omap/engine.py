@@ -296,9 +296,9 @@ class MapEngine(wiring.Component):
         shared_by(m, self.m0, opening.bus, closing.bus)
         slot, room = Signal(range(config.window)), answers.room
         #: the operation that begins, passes, is answered, is a request's
-        asked = passes = told = Const(1, 1)
+        asked = passes = may_answer = Const(1, 1)
         if self.state:
-            asked, passes, told = (
+            asked, passes, may_answer = (
                 getattr(self.journal, n) for n in ("begins", "passes", "answers")
             )
             room = (room | ~asked) & self.journal.room
@@ -312,10 +312,10 @@ class MapEngine(wiring.Component):
             opening.released.eq(closing.released),
             closing.merging.eq(back.merging),
             closing.closing.eq(back.closing),
-            answers.put.eq(back.answer & told),
+            answers.put.eq(back.answer & may_answer),
             answers.block.eq(back.answer_block),
             answers.data.eq(back.answer_data),
-            answers.given.eq(back.answered & told),
+            answers.given.eq(back.answered & may_answer),
             *(back.page[k].eq(opening.page[k]) for k in range(2)),
         ]
         for stage in (opening, closing):

@@ -116,14 +116,14 @@ class Entries(wiring.Component):
             slots.eq((self.number - Mux(which, beats, 0))[: len(slots)] * lanes),
             bucket.eq(Mux(which, self.asked.bucket1, self.asked.bucket0)),
         ]
-        there = [p.live & (p.place.bucket == bucket) for p in self.pending]
+        hits = [p.live & (p.place.bucket == bucket) for p in self.pending]
         valid, same = [], []
         entries = []
         for lane in range(lanes):
             bits = self.word[lane * width : lane * width + layout.size]
             entry = Signal(layout, name=f"entry{lane}")
             written = [
-                t & (p.place.slot == slots + lane) for t, p in zip(there, self.pending, strict=True)
+                t & (p.place.slot == slots + lane) for t, p in zip(hits, self.pending, strict=True)
             ]
             stale, held = Signal(name=f"stale{lane}"), Signal(name=f"held{lane}")
             m.d.comb += [

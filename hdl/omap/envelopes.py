@@ -212,7 +212,7 @@ class FrameSealer(wiring.Component):
         wiring.connect(m, wiring.flipped(self.i), texts.i)
         wiring.connect(m, words.o, wiring.flipped(self.o))
         text, slot, final = texts.o.p, Signal(), Signal()
-        block, there = self._block(m, core, text, slot, final)
+        block, valid = self._block(m, core, text, slot, final)
         full, done = Signal(2), Signal(2)
         hidden = text.denied != 0
         m.d.comb += [
@@ -220,7 +220,7 @@ class FrameSealer(wiring.Component):
             core.key.eq(text.key),
             core.nonce.eq(_nonce(text.number)),
             core.size.eq(frames.answer_bytes),
-            core.valid.eq(there),
+            core.valid.eq(valid),
             core.block.eq(block),
             core.tag_taken.eq(1),
             final.eq(core.tag_valid),

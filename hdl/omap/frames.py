@@ -56,12 +56,12 @@ class _Recent(wiring.Component):
         numbers = range(self.depth)
         width = self.config.frame_bits
         frames = [Signal(width, name=f"frame{k}", reset_less=True) for k in numbers]
-        there = [Signal(name=f"there{k}") for k in numbers]
+        valid = [Signal(name=f"there{k}") for k in numbers]
         sames = [Signal(self.depth, name=f"same{side}") for side in range(3)]
         wanted = (*self.wanted, self.frame)
         for side, (same, frame) in enumerate(zip(sames, wanted, strict=True)):
             hits = [Signal(name=f"hit{side}_{k}") for k in numbers]
-            m.d.comb += [hits[k].eq(there[k] & (frames[k] == frame)) for k in numbers]
+            m.d.comb += [hits[k].eq(valid[k] & (frames[k] == frame)) for k in numbers]
             m.d.comb += same.eq(Cat(hits))
         for side, same in enumerate(sames[:2]):
             bits = len(self.found[side].item)
@@ -73,12 +73,12 @@ class _Recent(wiring.Component):
             ]
         for k in numbers:
             with m.If(self.begin & (self.number == k)):
-                m.d.sync += there[k].eq(0)
+                m.d.sync += valid[k].eq(0)
             with m.If(self.added):
                 with m.If(self.latest == k):
-                    m.d.sync += [frames[k].eq(self.frame), there[k].eq(self.keep)]
+                    m.d.sync += [frames[k].eq(self.frame), valid[k].eq(self.keep)]
                 with m.Elif(self.keep & sames[2][k]):
-                    m.d.sync += there[k].eq(0)
+                    m.d.sync += valid[k].eq(0)
         return m
 
 
@@ -221,15 +221,15 @@ class Frames(wiring.Component):
         )
         write, read = store.write_port(), store.read_port()
         operation, beat = Signal(range(config.window)), Signal(range(stride))
-        whole, some = Signal(name=f"whole{side}"), Signal(name=f"some{side}")
+        complete, some = Signal(name=f"whole{side}"), Signal(name=f"some{side}")
         last = asked.payload * config.frame_beats - 1
         m.d.comb += [
             some.eq(asked.valid & (asked.payload != 0)),
             # an operation that asked for none is passed in a cycle of its own
-            whole.eq(
+            complete.eq(
                 asked.valid & Mux(some, beats.valid & (beat == last), 1),
             ),
-            asked.ready.eq(whole),
+            asked.ready.eq(complete),
             beats.ready.eq(some),
             write.en.eq(beats.valid & some),
             write.addr.eq(Cat(beat, operation)),
@@ -237,8 +237,8 @@ class Frames(wiring.Component):
             read.addr.eq(Cat(self.word[side], self.operation)),
             self.data[side].eq(read.data),
         ]
-        with m.If(whole):
+        with m.If(complete):
             m.d.sync += [beat.eq(0), operation.eq(operation + 1)]
         with m.Elif(write.en):
             m.d.sync += beat.eq(beat + 1)
-        return whole
+        return complete

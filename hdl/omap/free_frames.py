@@ -82,27 +82,27 @@ class FreeFrames(wiring.Component):
         config, bits, lanes = self.config, self.config.frame_bits, self.schedule.freed
         steps = -(-self.count // lanes)
         m.submodules.packer = packer = _Packer(bits, lanes, self.schedule.packed)
-        there = Signal(self.count, reset_less=True)
+        present = Signal(self.count, reset_less=True)
         frames = Signal(bits * self.count, reset_less=True)
         left = Signal(range(steps + 2))
         taken = Signal()
         used = Signal(range(config.frames + 2), reset_less=True)
         m.d.comb += [
             taken.eq(self.settle & self.take),
-            packer.there.eq(there),
+            packer.there.eq(present),
             packer.freed.eq(frames),
             self.full.eq((left == 1) & (used > config.frames - 1)),
         ]
-        m.d.sync += used.eq(used + taken - sum(there[k] for k in range(lanes)))
+        m.d.sync += used.eq(used + taken - sum(present[k] for k in range(lanes)))
         self._next(m, packer, taken)
         with m.If(self.settle):
             m.d.sync += [
-                there.eq(self.there),
+                present.eq(self.there),
                 frames.eq(self.freed.as_value()),
                 left.eq(steps + 1),
             ]
         with m.Else():
-            m.d.sync += [there.eq(there >> lanes), frames.eq(frames >> (bits * lanes))]
+            m.d.sync += [present.eq(present >> lanes), frames.eq(frames >> (bits * lanes))]
             with m.If(left != 0):
                 m.d.sync += left.eq(left - 1)
         return m

@@ -156,7 +156,7 @@ class Front(wiring.Component):
 
     def _decide(self, m):
         """What the request means; the operations before it are decided."""
-        config, asked, found = self.config, self.waiting.o.p, self.entries.found
+        config, asked, match = self.config, self.waiting.o.p, self.entries.found
         now = self.entries.push
         items = Signal(range(config.capacity + 1), reset_less=True)
         known, hit = Signal(), Signal()
@@ -165,24 +165,24 @@ class Front(wiring.Component):
         operation = asked.operation
         m.d.comb += [
             known.eq((operation >= Operation.GET) & (operation <= Operation.DELETE)),
-            hit.eq(known & found.hit),
+            hit.eq(known & match.hit),
             put.eq(operation == Operation.PUT),
             insert.eq(put & ~hit & (items < config.capacity)),
             keep.eq(insert | (hit & (operation != Operation.DELETE))),
             shown.found.eq(hit),
-            shown.kept0.eq(found.entry.bin0),
-            shown.kept1.eq(found.entry.bin1),
+            shown.kept0.eq(match.entry.bin0),
+            shown.kept1.eq(match.entry.bin1),
             shown.drawn0.eq(asked.shown0),
             shown.drawn1.eq(asked.shown1),
             self.entries.changes.eq(keep | hit),
             self.entries.keep.eq(keep),
-            self.entries.place.eq(Mux(hit, found.place, found.free)),
+            self.entries.place.eq(Mux(hit, match.place, match.free)),
         ]
         with m.If(now & insert):
             m.d.sync += items.eq(items + 1)
         with m.If(now & hit & ~keep):
             m.d.sync += items.eq(items - 1)
-        self._fail(m, now & insert & ~found.room, MapError.BUCKET_FULL)
+        self._fail(m, now & insert & ~match.room, MapError.BUCKET_FULL)
         missing = Mux(put & ~insert, Status.FULL.value, Status.MISSING.value)
         status = Mux(known, Mux(hit, Status.FOUND.value, missing), Status.UNKNOWN.value)
         o = self.records.i.p
@@ -193,10 +193,10 @@ class Front(wiring.Component):
             o.put.eq(put),
             o.found.eq(hit),
             o.keep.eq(keep),
-            o.second.eq(found.entry.second),
-            o.frame.eq(found.entry.frame),
-            o.forwarded.eq(found.forwarded),
-            o.source.eq(found.source),
+            o.second.eq(match.entry.second),
+            o.frame.eq(match.entry.frame),
+            o.forwarded.eq(match.forwarded),
+            o.source.eq(match.source),
             o.place.eq(self.entries.place),
             o.bins.eq(Cat(shown.bin0, shown.bin1, asked.new0, asked.new1)),
         ]

@@ -162,33 +162,33 @@ class ItemReader(wiring.Component):
         lanes = config.bus_bytes // BLOCK // config.merge_blocks
         lane = Signal(range(max(lanes, 2)), name=f"at_lane{k}")
         page = side.host & (place < side.items)
-        whole = part == config.slot_rows - 1
-        filled = whole | (lane == lanes - 1)
+        slot_ends = part == config.slot_rows - 1
+        filled = slot_ends | (lane == lanes - 1)
         with m.If(self.begun):
             m.d.sync += [self.word[k].eq(0), self.index[k].eq(0), lane.eq(0)]
         with m.Elif(~page):
             m.d.sync += lane.eq(Mux(filled, 0, lane + 1))
             with m.If(filled):
                 m.d.sync += self.word[k].eq(self.word[k] + 1)
-            with m.If(whole):
+            with m.If(slot_ends):
                 m.d.sync += self.index[k].eq(self.index[k] + 1)
-        paged, there = Signal(name=f"paged{k}"), Signal(name=f"there{k}")
-        own, late = Signal(name=f"own{k}"), Signal(name=f"late{k}")
+        paged, valid = Signal(name=f"paged{k}"), Signal(name=f"there{k}")
+        is_own, late = Signal(name=f"own{k}"), Signal(name=f"late{k}")
         read_lane = Signal.like(lane, name=f"lane{k}")
-        plain, found = Signal(size, name=f"plain{k}"), self.found[k]
+        plain, recent = Signal(size, name=f"plain{k}"), self.found[k]
         taken = side.items + side.waiting
         rows = Array(self.data[k].word_select(n, size) for n in range(lanes))
         m.d.sync += [
             paged.eq(page),
-            there.eq(Mux(side.host, place < taken, side.own & (place == 0))),
-            own.eq(side.own),
+            valid.eq(Mux(side.host, place < taken, side.own & (place == 0))),
+            is_own.eq(side.own),
             read_lane.eq(lane),
             plain.eq(Mux(paged, self.page[k], rows[read_lane])),
-            late.eq(found.late & ~paged),
-            o.there.eq(there & reading),
-            o.own.eq(own),
+            late.eq(recent.late & ~paged),
+            o.there.eq(valid & reading),
+            o.own.eq(is_own),
         ]
         m.d.comb += [
-            self.kept_address[k].eq(Cat(self.read_part, found.item)),
+            self.kept_address[k].eq(Cat(self.read_part, recent.item)),
             o.item.eq(Mux(late, self.kept[k], plain)),
         ]

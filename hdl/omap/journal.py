@@ -112,8 +112,8 @@ class Journal(wiring.Component):
                 file.data.eq(self.record_data),
                 file.given.eq(self.recorded & open_),
                 *(
-                    getattr(file, own).eq(getattr(self, whole))
-                    for own, whole in (
+                    getattr(file, port).eq(getattr(self, source))
+                    for port, source in (
                         ("base", f"{name}_base"),
                         ("key", f"{name}_key"),
                         ("fresh", f"fresh_{name}"),

@@ -60,7 +60,7 @@ class PageOpening(wiring.Component):
             self.empty.eq(reads.empty),
             self.bus_error.eq(reads.bus_error),
         ]
-        given = self._texts(m, reads)
+        turn = self._texts(m, reads)
         slots = max(config.pages_in_flight // config.openers, 1)
         first, second = Signal(range(config.openers)), Signal(range(config.openers))
         m.d.comb += second.eq(first + self.host0)
@@ -73,34 +73,34 @@ class PageOpening(wiring.Component):
             ]
         openers, texts, forged = [], [], []
         for k in range(config.openers):
-            opener = self._opener(m, k, slots, reads, *given)
-            there = Signal(range(slots + 1), name=f"texts{k}")
+            opener = self._opener(m, k, slots, reads, *turn)
+            count = Signal(range(slots + 1), name=f"texts{k}")
             oldest = Signal.like(opener.slot, name=f"oldest{k}")
             takes = Signal(name=f"takes{k}")
             m.d.comb += [
                 takes.eq(self.taken & ((self.host0 & (first == k)) | (self.host1 & (second == k)))),
             ]
-            m.d.sync += there.eq(there + opener.nears - takes)
+            m.d.sync += count.eq(count + opener.nears - takes)
             with m.If(takes):
                 m.d.sync += [
                     opener.slot.eq(oldest),
                     oldest.eq(Mux(oldest == slots - 1, 0, oldest + 1)),
                 ]
             openers.append(opener)
-            texts.append(there)
+            texts.append(count)
             forged.append(opener.ended & ~opener.fits)
         datas = Array(opener.data for opener in openers)
-        there = Array(texts)
+        counts = Array(texts)
         m.d.comb += [
             self.open.eq(
-                (~self.host0 | (there[first] != 0)) & (~self.host1 | (there[second] != 0))
+                (~self.host0 | (counts[first] != 0)) & (~self.host1 | (counts[second] != 0))
             ),
             self.forged.eq(Cat(forged).any()),
             *(self.page[k].eq(datas[readers[k]]) for k in range(2)),
         ]
         return m
 
-    def _opener(self, m, k, slots, reads, text, given, to):
+    def _opener(self, m, k, slots, reads, text, valid, to):
         """An opener that gets every page whose turn it is."""
         config = self.config
         opener = Opener(
@@ -117,7 +117,7 @@ class PageOpening(wiring.Component):
         m.d.comb += [
             opener.key.eq(self.key),
             opener.i.payload.eq(text),
-            opener.i.valid.eq(given & (to == k)),
+            opener.i.valid.eq(valid & (to == k)),
             opener.i_data.payload.eq(reads.data),
             opener.i_data.valid.eq(reads.data_valid & (reads.data_to == k)),
             opener.row.eq(self.row),
@@ -133,14 +133,14 @@ class PageOpening(wiring.Component):
         wiring.connect(m, reads.o, commanded.i)
         wiring.connect(m, wiring.flipped(self.i_counter), counters.i)
         text = Signal(data.StructLayout({"nonce": 128, "blank": 1}))
-        given, to = Signal(), Signal(range(config.openers))
+        valid, to = Signal(), Signal(range(config.openers))
         m.d.comb += [
-            given.eq(commanded.o.valid & counters.o.valid),
-            commanded.o.ready.eq(given),
-            counters.o.ready.eq(given),
+            valid.eq(commanded.o.valid & counters.o.valid),
+            commanded.o.ready.eq(valid),
+            counters.o.ready.eq(valid),
             text.nonce.eq(Cat(counters.o.payload, commanded.o.payload)),
             text.blank.eq(counters.o.payload == 0),
         ]
-        with m.If(given):
+        with m.If(valid):
             m.d.sync += to.eq(to + 1)
-        return text, given, to
+        return text, valid, to

@@ -46,12 +46,12 @@ class PageReads(wiring.Component):
         page = queue.o.payload
         depth = PENDING * config.window
         pages = [Signal(config.bin_bits, name=f"page{k}", reset_less=True) for k in range(depth)]
-        there = Signal(depth)
+        in_flight = Signal(depth)
         head, tail = Signal(range(depth)), Signal(range(depth))
         same, free = Signal(), Signal()
         m.d.comb += [
-            same.eq(Cat(there[k] & (pages[k] == page) for k in range(depth)).any()),
-            free.eq(~there.bit_select(tail, 1)),
+            same.eq(Cat(in_flight[k] & (pages[k] == page) for k in range(depth)).any()),
+            free.eq(~in_flight.bit_select(tail, 1)),
             self.waits.eq(queue.o.valid & same),
             reader.i.valid.eq(queue.o.valid & ~same & free),
             reader.i.p.address.eq(self.base + page * config.page_bytes),
@@ -64,7 +64,7 @@ class PageReads(wiring.Component):
             self.data.eq(reader.o.p.data),
             reader.o.ready.eq(1),
             self.bus_error.eq(reader.error),
-            self.empty.eq(~queue.o.valid & ~there.any()),
+            self.empty.eq(~queue.o.valid & ~in_flight.any()),
         ]
         with m.If(self.sent):
             m.d.sync += tail.eq(tail + 1)
@@ -74,7 +74,7 @@ class PageReads(wiring.Component):
         with m.If(self.released):
             m.d.sync += head.eq(head + 1)
         bit = lambda at, when: Mux(when, Const(1, depth) << at, 0)[:depth]
-        m.d.sync += there.eq((there | bit(tail, self.sent)) & ~bit(head, self.released))
+        m.d.sync += in_flight.eq((in_flight | bit(tail, self.sent)) & ~bit(head, self.released))
         with m.If(reader.o.valid & reader.o.p.last):
             m.d.sync += self.data_to.eq(self.data_to + 1)
         return m

@@ -120,19 +120,19 @@ class Past(wiring.Component):
     def _judge(self, m):
         """A record."""
         head, record = self.head_said, self.opened
-        own, after, fits = Signal(), Signal(), Signal()
+        is_current, after, fits = Signal(), Signal(), Signal()
         link, snapshot, follows = head.kind[1], head.kind[0], Signal()
         later = head.generation > self.generation
         m.d.comb += [
-            own.eq(head.incarnation == self.current),
-            after.eq(own | (head.previous == self.current)),
+            is_current.eq(head.incarnation == self.current),
+            after.eq(is_current | (head.previous == self.current)),
             fits.eq(record.fits & (record.number == self.number + 1)),
         ]
         first, empty = ~self.current.any(), self.serial == 0
         with m.If(link):
             m.d.comb += follows.eq(empty & (after | first))
         with m.Elif(snapshot):
-            m.d.comb += follows.eq(empty & (own | first))
+            m.d.comb += follows.eq(empty & (is_current | first))
         with m.Else():
             m.d.comb += follows.eq(after & self.whole & (head.serial == self.serial))
         code = Signal(8)
@@ -153,9 +153,9 @@ class Past(wiring.Component):
         applied = (code == Told.APPLIED) & ~link
         m.d.comb += [self.told.eq(code), self.makes.eq(Mux(applied, record.operation, 0))]
         with m.If(self.judging & self.records & ~self.closed):
-            self._take(m, code, own)
+            self._take(m, code, is_current)
 
-    def _take(self, m, code, own):
+    def _take(self, m, code, is_current):
         """A record is judged."""
         head = self.head_said
         link, snapshot = head.kind[1], head.kind[0] & ~head.kind[1]
@@ -168,7 +168,7 @@ class Past(wiring.Component):
             self.known.eq(self.known | good),
             self.serial.eq(Mux(fresh & snapshot, head.serial, self.serial) + (good & ~link)),
         ]
-        with m.If(fresh & ~own):
+        with m.If(fresh & ~is_current):
             m.d.comb += [self.push.eq(1), self.pushed.eq(head.serial)]
             m.d.sync += self.current.eq(head.incarnation)
         with m.If(fresh & link & (self.owed < head.serial)):
@@ -181,14 +181,14 @@ class Past(wiring.Component):
     def _receipts(self, m, link):
         """A receipt: the key is the serial that it saw, the name its incarnation's."""
         is_of = lambda name: self.opened.name[: self.name] == name[: self.name]
-        seen, own, fits = self.opened.key, Signal(), Signal()
-        m.d.comb += own.eq(is_of(self.current))
-        with m.If(own):
+        seen, is_current, fits = self.opened.key, Signal(), Signal()
+        m.d.comb += is_current.eq(is_of(self.current))
+        with m.If(is_current):
             m.d.comb += fits.eq(seen <= self.serial + 1)  # its own one is the next
         with m.Else():
             m.d.comb += fits.eq(link.there & is_of(link.incarnation) & (seen <= link.serial))
-        found = Mux(fits, Status.FOUND.value, Status.MISSING.value)
-        m.d.comb += self.status.eq(Mux(self.logs, found, Status.UNKNOWN.value))
+        status = Mux(fits, Status.FOUND.value, Status.MISSING.value)
+        m.d.comb += self.status.eq(Mux(self.logs, status, Status.UNKNOWN.value))
         keeps = self.role == ROLES.index(Role.KEEPER)
         with m.If(self.judging & ~self.records & self.receipt & self.logs & fits & keeps):
             m.d.sync += self.confirmed.eq(1)
@@ -198,10 +198,10 @@ class Past(wiring.Component):
         begins = Signal()
         first, previous = ~self.current.any(), Signal(8)
         m.d.comb += previous.eq(self.current[:8] + 1)
-        own = Cat(Mux(first, 0, previous), self.incarnation[8:])
+        incarnation = Cat(Mux(first, 0, previous), self.incarnation[8:])
         log = Head(Kind.LOG, 0, bytes(16), bytes(16)).pack()
         plain = Cat(Const(int.from_bytes(log[:5], "little"), 40), self.generation)
-        head = Cat(plain, self.serial, own, self.current)
+        head = Cat(plain, self.serial, incarnation, self.current)
         ended = self.closed | self.wrong | ~self.whole | (self.owed > self.serial)
         of_snapshot, walks, moved = Signal(), Signal(), Signal()
         m.d.comb += walks.eq(self.walk & self.logs & ~self.walks)
@@ -221,7 +221,7 @@ class Past(wiring.Component):
                     m.next = "TOLD"
                     with m.If(~ended):
                         m.d.comb += [self.push.eq(1), self.pushed.eq(self.serial)]
-                        m.d.sync += [self.said.eq(head), self.current.eq(own)]
+                        m.d.sync += [self.said.eq(head), self.current.eq(incarnation)]
                         m.d.sync += [self.closed.eq(1), begins.eq(1)]
                         m.next = "DRAW"
                 with m.Elif(walks | (self.turn & self.walks & moved)):

@@ -135,14 +135,14 @@ class Records(wiring.Component):
         before = Signal(bits * max(parts - 1, 1), reset_less=True)
         with m.If(taking):
             m.d.sync += before.eq(Cat(before, self.port.word)[bits:])
-        whole = Cat(before, self.port.word) if parts > 1 else self.port.word
-        found, kept = self._find(m, which)
+        content = Cat(before, self.port.word) if parts > 1 else self.port.word
+        hit, kept = self._find(m, which)
         whole_q, which_q, last_q = Signal(size), Signal(2), Signal()
-        m.d.sync += [whole_q.eq(whole[:size]), which_q.eq(which), last_q.eq(last)]
+        m.d.sync += [whole_q.eq(content[:size]), which_q.eq(which), last_q.eq(last)]
         self.old = [Signal(record_layout(config), name=f"old{k}") for k in range(4)]
         for k, record in enumerate(self.old):
             with m.If(last_q & (which_q == k)):
-                m.d.sync += record.eq(Mux(found, kept, whole_q))
+                m.d.sync += record.eq(Mux(hit, kept, whole_q))
 
     def _find(self, m, which):
         """Return whether one of the last operations wrote record `which`, and that record as it left
@@ -154,21 +154,21 @@ class Records(wiring.Component):
         )
         read = self.store.read_port()
         number = Signal(config.bin_bits)
-        found, latest, at = Signal(), Signal(), Signal(self.bits + 2)
+        hit, latest, at = Signal(), Signal(), Signal(self.bits + 2)
         m.d.comb += [number.eq(self.decision.bins[which]), read.addr.eq(at)]
         for distance, (numbers, known) in reversed(list(enumerate(pending))):
             for k in range(4):  # the records of the new pair are written last
                 with m.If(known & (numbers[k] == number)):
                     place = (self.operation - distance)[: self.bits]
                     m.d.comb += [
-                        found.eq(1),
+                        hit.eq(1),
                         latest.eq(distance == 0),
                         at.eq(Cat(Const(k, 2), place)),
                     ]
         self.updated = [Signal(layout, name=f"updated{k}") for k in range(4)]
         updated = Array(record.as_value() for record in self.updated)
         found_q, latest_q, at_q = Signal(), Signal(), Signal(2)
-        m.d.sync += [found_q.eq(found), latest_q.eq(latest), at_q.eq(at[:2])]
+        m.d.sync += [found_q.eq(hit), latest_q.eq(latest), at_q.eq(at[:2])]
         return found_q, Mux(latest_q, updated[at_q], read.data)
 
     def _pending(self, m):
@@ -179,17 +179,17 @@ class Records(wiring.Component):
         self.operation = Signal(self.bits)
         shape = data.ArrayLayout(self.config.bin_bits, 4)
         pending = [Signal(shape, name=f"pending{k}") for k in range(kept)]
-        there = [Signal(name=f"there{k}") for k in range(kept)]
+        valids = [Signal(name=f"there{k}") for k in range(kept)]
         self.numbers = pending[0]
         with m.If(self.timeline.at(self.schedule.placed + 1)):
             following, some = self.decision.bins, Const(1)
-            for numbers, known in zip(pending, there, strict=True):
+            for numbers, known in zip(pending, valids, strict=True):
                 m.d.sync += [numbers.eq(following), known.eq(some)]
                 following, some = numbers, known
             m.d.sync += self.operation.eq(self.operation + 1)
         with m.Elif(self.clear):
-            m.d.sync += [known.eq(0) for known in there]
-        return list(zip(pending, there, strict=True))
+            m.d.sync += [known.eq(0) for known in valids]
+        return list(zip(pending, valids, strict=True))
 
     def _leave(self, m):
         """Cycle `placed`: the records without the item, the new pair's as far as it is the same bin."""
@@ -255,8 +255,8 @@ class Records(wiring.Component):
             for slot in range(config.slots):
                 freed.append((self.old[k].waiting > slot, self.old[k].frames[slot]))
         freed.append((self.own, self.own_frame))
-        for k, (there, frame) in enumerate(freed):
-            m.d.comb += [frames.there[k].eq(there), frames.freed[k].eq(frame)]
+        for k, (valid, frame) in enumerate(freed):
+            m.d.comb += [frames.there[k].eq(valid), frames.freed[k].eq(frame)]
         self.written = Signal(written_layout(config))
         for k in range(2):
             record = Signal(record_layout(config), name=f"with_item{k}")
@@ -277,9 +277,9 @@ class Records(wiring.Component):
         config, decision, o = self.config, self.decision, self.o.p
         entry = self.written.entry
         hosts = [decision.bins[k] >= config.hbm_bins for k in range(2)]
-        self.told = told = Signal(operation_layout(config))
+        self.placed_operation = operation = Signal(operation_layout(config))
         with m.If(settle):
-            for k, side in enumerate((told.side0, told.side1)):
+            for k, side in enumerate((operation.side0, operation.side1)):
                 old = self.old[k]
                 m.d.sync += [
                     side.host.eq(hosts[k]),
@@ -290,14 +290,14 @@ class Records(wiring.Component):
                     side.frames.eq(old.frames),
                 ]
             m.d.sync += [
-                told.key.eq(decision.key),
-                told.status.eq(decision.status),
-                told.put.eq(decision.put),
-                told.hit.eq(decision.found),
-                told.own.eq(self.own),
-                told.own_frame.eq(self.own_frame),
-                told.keep.eq(decision.keep),
-                told.frame.eq(frame),
+                operation.key.eq(decision.key),
+                operation.status.eq(decision.status),
+                operation.put.eq(decision.put),
+                operation.hit.eq(decision.found),
+                operation.own.eq(self.own),
+                operation.own_frame.eq(self.own_frame),
+                operation.keep.eq(decision.keep),
+                operation.frame.eq(frame),
                 self.written.changes.eq(decision.keep | decision.found),
                 self.written.place.eq(decision.place),
                 entry.key.eq(decision.key),
@@ -307,7 +307,7 @@ class Records(wiring.Component):
                 entry.bin1.eq(decision.bins[3]),
                 entry.frame.eq(frame),
             ]
-        m.d.comb += o.eq(told)
+        m.d.comb += o.eq(operation)
 
     def _hand_on(self, m):
         placed, timeline, entry = self.schedule.placed, self.timeline, self.written.entry
@@ -320,7 +320,7 @@ class Records(wiring.Component):
             self.moved.data.second.eq(entry.second),
             self.moved.data.frame.eq(entry.frame),
         ]
-        for k, side in enumerate((self.told.side0, self.told.side1)):
+        for k, side in enumerate((self.placed_operation.side0, self.placed_operation.side1)):
             with m.If(timeline.at(placed + 2 + k)):
                 m.d.comb += [
                     self.o_counters.valid.eq(side.host),

@@ -135,10 +135,10 @@ class Requests(wiring.Component):
                 m.d.sync += core.eq(_next(core, cores))
         looked, to = Signal(), Signal.like(core)
         slot, number = Signal(16), Signal(64)
-        said = words.p.data
-        m.d.comb += self.look_slot.eq(said[:16])
+        payload = words.p.data
+        m.d.comb += self.look_slot.eq(payload[:16])
         m.d.sync += [looked.eq(words.valid & (word == 0)), to.eq(core)]
-        m.d.sync += [slot.eq(said[:16]), number.eq(said[64:128])]
+        m.d.sync += [slot.eq(payload[:16]), number.eq(payload[64:128])]
         shape = {"slots": config.window // cores, "state": self.state}
         openers = [FrameOpener(config, **shape) for _ in range(cores)]
         for k, opener in enumerate(openers):
@@ -149,7 +149,7 @@ class Requests(wiring.Component):
                 opener.i.p.slot.eq(slot),
                 opener.i.p.number.eq(number),
                 opener.i_data.valid.eq(words.valid & (core == k) & (word < needed)),
-                opener.i_data.payload.eq(said),
+                opener.i_data.payload.eq(payload),
                 opener.slot.eq(self.slot >> bits),
                 opener.row.eq(self.row),
             ]
@@ -181,29 +181,29 @@ class Requests(wiring.Component):
             m.d.comb += denied.eq(Denied.TAG)
         with m.Elif(head.number != self.received):
             m.d.comb += denied.eq(Denied.NUMBER)
-        own, made = denied == 0, Signal(ruled_layout())
+        accept, ruling = denied == 0, Signal(ruled_layout())
         operation, key, used = Signal(8), Signal.like(head.key, name="key"), Signal()
         m.d.comb += [
-            used.eq(own),
-            operation.eq(Mux(own & allowed, head.operation, 0)),
-            key.eq(Mux(own, head.key, 0)),
-            made.slot.eq(head.slot),
-            made.number.eq(head.number),
-            made.denied.eq(denied),
-            made.given.eq(~allowed),
-            made.status.eq(Status.REFUSED),
+            used.eq(accept),
+            operation.eq(Mux(accept & allowed, head.operation, 0)),
+            key.eq(Mux(accept, head.key, 0)),
+            ruling.slot.eq(head.slot),
+            ruling.number.eq(head.number),
+            ruling.denied.eq(denied),
+            ruling.given.eq(~allowed),
+            ruling.status.eq(Status.REFUSED),
             self.used.eq(judging & used),
             self.ruled.valid.eq(self.head.valid & self.head.ready),
             *(opener.o.ready.eq(judging & (turn == k)) for k, opener in enumerate(openers)),
         ]
         if self.state:
-            receipt = own & allowed & (head.operation == Asked.RECEIPT)
+            receipt = accept & allowed & (head.operation == Asked.RECEIPT)
             m.d.comb += [self.opened.eq(head), self.judging.eq(judging), self.receipt.eq(receipt)]
             with m.If(self.records):
                 m.d.comb += [used.eq(0), operation.eq(self.makes), key.eq(head.key)]
-                m.d.comb += made.denied.eq(self.told)
+                m.d.comb += ruling.denied.eq(self.told)
             with m.Elif(receipt):
-                m.d.comb += [made.given.eq(1), made.status.eq(self.status)]
+                m.d.comb += [ruling.given.eq(1), ruling.status.eq(self.status)]
         with m.FSM():
             with m.State("LOOK"), m.If(valid):
                 m.next = "JUDGE"
@@ -213,7 +213,7 @@ class Requests(wiring.Component):
                     turn.eq(_next(turn, cores)),
                     self.head.p.key.eq(key),
                     self.head.p.operation.eq(operation),
-                    self.ruled.payload.eq(made),
+                    self.ruled.payload.eq(ruling),
                 ]
                 m.next = "OFFER"
             with m.State("OFFER"):

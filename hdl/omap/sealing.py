@@ -32,12 +32,12 @@ class Rows:
         part = Signal(range(max(self.parts, 2)), name=f"{name}_part")
         lane = part[: (self.lanes - 1).bit_length()]
         following, next_part = Signal.like(row), Signal.like(part)
-        whole, last = part == self.parts - 1, row == self.count - 1
+        row_ends, last = part == self.parts - 1, row == self.count - 1
         m.d.comb += [following.eq(row), next_part.eq(part)]
         with m.If(moves):
-            m.d.comb += next_part.eq(Mux(whole, 0, part + 1))
-            with m.If(whole | (lane == self.lanes - 1)):
-                m.d.comb += following.eq(Mux(whole & last, 0, row + 1))
+            m.d.comb += next_part.eq(Mux(row_ends, 0, part + 1))
+            with m.If(row_ends | (lane == self.lanes - 1)):
+                m.d.comb += following.eq(Mux(row_ends & last, 0, row + 1))
         m.d.sync += [row.eq(following), part.eq(next_part)]
         return row, lane, following
 
@@ -128,17 +128,17 @@ class Opener(wiring.Component):
 
     def _near(self, m, taken, lane, level, last):
         """`nears`, of the last chunk."""
-        left, told = Signal(range(self.blocks), init=self.blocks - 1), Signal()
+        left, done = Signal(range(self.blocks), init=self.blocks - 1), Signal()
         m.d.comb += self.nears.eq(
-            taken & last & ~told & (left <= self.ahead) & (level * self.lanes > lane + left)
+            taken & last & ~done & (left <= self.ahead) & (level * self.lanes > lane + left)
         )
         with m.If(taken):
             m.d.sync += [
                 left.eq(Mux(left == 0, self.blocks - 1, left - 1)),
-                told.eq((told | self.nears) & (left != 0)),
+                done.eq((done | self.nears) & (left != 0)),
             ]
 
-    def _judge(self, m, texts, core, there, final, chunk, padding):
+    def _judge(self, m, texts, core, valid, final, chunk, padding):
         """Whether all tags of a text fit, and zeros follow."""
         good = Signal(init=1)
         fits = Signal()
@@ -147,7 +147,7 @@ class Opener(wiring.Component):
             self.ended.eq(final),
             self.fits.eq(fits | texts.o.p.blank),
         ]
-        with m.If(core.tag_valid & there):
+        with m.If(core.tag_valid & valid):
             m.d.sync += [chunk.eq(Mux(final, 0, chunk + 1)), good.eq(fits | final)]
 
 
@@ -241,9 +241,9 @@ class Sealer(wiring.Component):
         """How many texts are in the queue of words."""
         # `full` counts texts whose words lie in the queue or are being made
         m.d.sync += full.eq(full + (begins) - self.taken)
-        there = Signal(2)
-        m.d.sync += there.eq(there + final - self.taken)
-        m.d.comb += [self.whole.eq(there != 0), self.coming.eq(full != 0)]
+        texts = Signal(2)
+        m.d.sync += texts.eq(texts + final - self.taken)
+        m.d.comb += [self.whole.eq(texts != 0), self.coming.eq(full != 0)]
 
     def _pack(self, m, words, lane, emit, block, final):
         """Blocks into bus words."""

@@ -53,7 +53,7 @@ class KeySchedule(wiring.Component):
         m = Module()
         m.submodules.hmac = core = Hmac()
         derived = {name: Signal(256, name=name.name.lower(), reset_less=True) for name in Derived}
-        there, counter = Signal(reset_less=True), Signal(64, reset_less=True)
+        has_keys, counter = Signal(reset_less=True), Signal(64, reset_less=True)
         running, begins = Signal(), Signal()
         at, word = Signal(range(len(PROGRAM))), Signal(5)
         bit = lambda of: Array(Const(int(of(step)), 1) for step in PROGRAM)[at]
@@ -63,7 +63,7 @@ class KeySchedule(wiring.Component):
             core.start.eq(begins),
             ends.eq(bit(lambda step: step in PROGRAM[-3:])),
             self.idle.eq(~running),
-            self.there.eq(there),
+            self.there.eq(has_keys),
         ]
         m.d.sync += [begins.eq(0), self.ended.eq(running & core.ended & ends)]
         with m.If(begins):
@@ -77,13 +77,13 @@ class KeySchedule(wiring.Component):
                     with m.Case(k):
                         m.d.sync += derived[step.to].eq(core.digest)
             with m.If(ends):
-                m.d.sync += [running.eq(0), there.eq(1)]
+                m.d.sync += [running.eq(0), has_keys.eq(1)]
                 m.d.sync += counter.eq(counter + bit(lambda step: step.to is Derived.EPHEMERAL))
             with m.Else():
                 m.d.sync += at.eq(at + 1)
-        with m.If(~running & Mux(there, self.draw, self.start)):
+        with m.If(~running & Mux(has_keys, self.draw, self.start)):
             drawn = len(PROGRAM) - len(DRAWN) + self.of_file
-            m.d.sync += [running.eq(1), begins.eq(1), at.eq(Mux(there, drawn, 0))]
+            m.d.sync += [running.eq(1), begins.eq(1), at.eq(Mux(has_keys, drawn, 0))]
         for name in Derived:
             if hasattr(self, name.name.lower()):
                 m.d.comb += getattr(self, name.name.lower()).eq(derived[name])

@@ -133,9 +133,9 @@ class Walker(wiring.Component):
         """RAM of entries, whose words come in their order, and the step that one of them makes."""
         config = self.config
         lanes = config.bus_bytes // config.entry_bytes
-        entry = data.StructLayout({"valid": 1, "key": 8 * config.key_bytes})
+        layout = data.StructLayout({"valid": 1, "key": 8 * config.key_bytes})
         m.submodules.entries = entries = memory.Memory(
-            shape=data.ArrayLayout(entry, lanes),
+            shape=data.ArrayLayout(layout, lanes),
             depth=power_of_two(self.most * config.bucket_beats),
             init=[],
         )
@@ -146,12 +146,12 @@ class Walker(wiring.Component):
         with m.Elif(step):
             m.d.sync += lane.eq(Mux(lane == lanes - 1, 0, lane + 1))
             m.d.sync += at.eq(at + (lane == lanes - 1))
-        said = data.View(
+        rows = data.View(
             data.ArrayLayout(data.ArrayLayout(8, config.entry_bytes), lanes), words.p.data
         )
         for k in range(lanes):
-            there = data.View(entry_layout(config), said[k].as_value()[: entry_layout(config).size])
-            m.d.comb += [write.data[k].valid.eq(there.valid), write.data[k].key.eq(there.key)]
+            entry = data.View(entry_layout(config), rows[k].as_value()[: entry_layout(config).size])
+            m.d.comb += [write.data[k].valid.eq(entry.valid), write.data[k].key.eq(entry.key)]
         asked = read.data[lane]
         gets = asked.valid & ~ended
         m.d.comb += [

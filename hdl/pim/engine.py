@@ -242,19 +242,19 @@ class PimEngine(wiring.Component):
         with m.If(words.valid & words.ready):
             several = sum(has(words.payload.word_select(n, 64)) for n in range(4))
             m.d.sync += left.eq(Mux(left == 0, several, left - 1))
-        made = stream.Signature(_COMMAND).create()
+        commands = stream.Signature(_COMMAND).create()
         first = heads.o.payload.word_select(place, 64)
         last = (place == 3) | (first[:4] == OPCODES["END"])
-        taken = made.valid & made.ready
+        taken = commands.valid & commands.ready
         m.d.comb += [
-            made.payload.eq(Cat(first, operands.o.payload)),
-            made.valid.eq(heads.o.valid & (operands.o.valid | ~has(first))),
+            commands.payload.eq(Cat(first, operands.o.payload)),
+            commands.valid.eq(heads.o.valid & (operands.o.valid | ~has(first))),
             heads.o.ready.eq(taken & last),
             operands.o.ready.eq(taken & has(first)),
         ]
         with m.If(taken):
             m.d.sync += place.eq(Mux(last, 0, place + 1))
-        return made
+        return commands
 
     def _runs(
         self,
@@ -312,9 +312,9 @@ class PimEngine(wiring.Component):
         pushed, chosen, lost = self._read(m, pairs, head, issue, read)
         if softmax is not None:
             m.d.comb += softmax.data.eq(chosen)
-            told, total = Signal(256), Signal()
-            m.d.sync += [told.eq(softmax.o_word), total.eq(_is(head, "TOTAL"))]
-            chosen = Mux(total, told, chosen)
+            soft_word, total = Signal(256), Signal()
+            m.d.sync += [soft_word.eq(softmax.o_word), total.eq(_is(head, "TOTAL"))]
+            chosen = Mux(total, soft_word, chosen)
         waiting = Signal(range(RESULTS_AHEAD + 1))
         bits = 8 * self.config.bus
         word, out = Signal(range(256 // bits)), results.o

@@ -43,8 +43,8 @@ def normalised(pipe: Pipeline, code: Value) -> Value:
     zeros, some = leading_zeros(fraction)
     zeros = pipe.wire(zeros, name="zeros")
     small = Cat((fraction << (zeros + 1))[:10], Mux(some, 16 - zeros, 0)[:6])
-    whole = Mux(exponent.any(), _widened(code)[:16], small)[:16]
-    return Cat(pipe.wire(whole, name="rate"), code[15])
+    rate = Mux(exponent.any(), _widened(code)[:16], small)[:16]
+    return Cat(pipe.wire(rate, name="rate"), code[15])
 
 
 class Float16Lane(wiring.Component):

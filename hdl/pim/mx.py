@@ -111,11 +111,11 @@ class MxLane(wiring.Component):
             firsts = seconds = products
         s = pipe.rank(**{f"p{n}": p for n, p in enumerate(firsts)}, **beside)
         # rank 2: S less c S; the second products with their microexponents
-        extra, whole = self._fours(pipe, rates), []
+        extra, rests = self._fours(pipe, rates), []
         for n, c in enumerate(rates):
-            whole.append(self._less(pipe, c, extra, data.magnitude[n], getattr(s, f"p{n}")))
+            rests.append(self._less(pipe, c, extra, data.magnitude[n], getattr(s, f"p{n}")))
         first = [
-            Mux(data.micro[n // 2], value >> 1, value)[:_KEPT] for n, (value, _) in enumerate(whole)
+            Mux(data.micro[n // 2], value >> 1, value)[:_KEPT] for n, (value, _) in enumerate(rests)
         ]
         second = [
             Mux(kept.micro[n // 2], p[:13], p[:13] << 1)[:_PRODUCT] for n, p in enumerate(seconds)
@@ -123,7 +123,7 @@ class MxLane(wiring.Component):
         terms = pipe.rank(
             **{f"a{n}": value for n, value in enumerate(first)},
             **{f"b{n}": value for n, value in enumerate(second)},
-            a_sign=Cat(*(sign ^ data.sign[n] for n, (_, sign) in enumerate(whole))),
+            a_sign=Cat(*(sign ^ data.sign[n] for n, (_, sign) in enumerate(rests))),
             b_sign=Cat(*(sign ^ element[6] for sign in kept.sign)),
             a_exponent=(data.exponent + BIAS + (extra << 2))[:_EXPONENT],
             b_exponent=Mux(element[:6].any(), kept.exponent + element[8:], 0)[:_EXPONENT],
@@ -154,10 +154,10 @@ class MxLane(wiring.Component):
         amount = pipe.wire(Cat(~exponent[:2], (extra + 3 - exponent[2:])[:3]), name="amount")
         cut = shifted_right(pipe.m, Cat(Const(0, FRACTION - 15), product), amount)
         place = Cat(Const(0, FRACTION - MX8.magnitude_bits + 1), magnitude)
-        whole = shifted_right(pipe.m, place, Cat(Const(0, 2), extra))
+        minuend = shifted_right(pipe.m, place, Cat(Const(0, 2), extra))
         minus = ~c[15]
         addend = Cat(cut, Const(0, _KEPT + 1 - len(cut))) ^ minus.replicate(_KEPT + 1)
-        total = pipe.wire((whole + addend + minus)[: _KEPT + 1], name="kept")
+        total = pipe.wire((minuend + addend + minus)[: _KEPT + 1], name="kept")
         turned = total[-1]  # a complement is one too small
         return total[:-1] ^ turned.replicate(_KEPT), turned
 
@@ -231,8 +231,8 @@ class MxLane(wiring.Component):
             a, b, minus = getattr(s, f"a{n}"), getattr(s, f"b{n}"), s.differ[n]
             total = pipe.wire((a + b)[: WIDTH + 1], name="total")
             less = pipe.wire(minus & ~total[WIDTH], name="less")
-            whole = Cat(total[:WIDTH], total[WIDTH] & ~minus)
-            more = pipe.wire((whole + (minus & total[WIDTH]))[: WIDTH + 1], name="more")
+            sum_bits = Cat(total[:WIDTH], total[WIDTH] & ~minus)
+            more = pipe.wire((sum_bits + (minus & total[WIDTH]))[: WIDTH + 1], name="more")
             magnitude = pipe.wire(more[:WIDTH] ^ less.replicate(WIDTH), name="magnitude")
             totals.append(Cat(magnitude, more[WIDTH]))
             signs.append(s.sign[n] ^ less)
@@ -254,14 +254,14 @@ class MxLane(wiring.Component):
         query = mx.unpack(self.i_q[128 * g : 128 * (g + 1)], MX8)
         signed_products, sign = [], []
         for n in range(GROUP):
-            own = query.magnitude[n]
+            magnitude = query.magnitude[n]
             p = products[n][: 2 * MX8.magnitude_bits + 1]
-            whole = Mux(state.micro[n // 2], p, p << 1)[:_PRODUCT]
+            product = Mux(state.micro[n // 2], p, p << 1)[:_PRODUCT]
             sign.append(pipe.wire(state.sign[n] ^ query.sign[n], name="sign"))
-            signed_products.append(Cat(whole ^ sign[n].replicate(_PRODUCT), sign[n]))
+            signed_products.append(Cat(product ^ sign[n].replicate(_PRODUCT), sign[n]))
             m.d.comb += [
                 new[n].eq(state.magnitude[n]),
-                factor[n].eq(Mux(query.micro[n // 2], own, own << 1)),
+                factor[n].eq(Mux(query.micro[n // 2], magnitude, magnitude << 1)),
             ]
         t = pipe.rank(
             **{f"p{n}": p for n, p in enumerate(signed_products)},
@@ -354,8 +354,8 @@ class MxResults(wiring.Component):
         # rank 4: rounded beside the largest
         codes, lost = [], []
         for g, top in enumerate(tops):
-            own = slice(GROUP * g, GROUP * (g + 1)), slice(GROUP // 2 * g, GROUP // 2 * (g + 1))
-            code, saturated = self._group(pipe, entries[own[0]], pairs[own[1]], top)
+            slices = slice(GROUP * g, GROUP * (g + 1)), slice(GROUP // 2 * g, GROUP // 2 * (g + 1))
+            code, saturated = self._group(pipe, entries[slices[0]], pairs[slices[1]], top)
             codes.append(code)
             lost.append(saturated)
         m.d.sync += [self.o_code.eq(Cat(*codes)), self.o_saturated.eq(lost[0] + lost[1])]

@@ -148,7 +148,7 @@ class Pair(wiring.Component):
 
     def _registers(self, m: Module) -> dict[str, Any]:
         """The registers of both banks; ROUND of a score sets those that change nothing."""
-        found: dict[str, Any] = {}
+        registers: dict[str, Any] = {}
         score = self.round_ & (self.mode == MODES.index("score"))
         wide = self.config.format == "float16"
         ones = Signal()  # rates that leave nothing of the old state
@@ -169,7 +169,7 @@ class Pair(wiring.Component):
                 if name != "q":
                     with m.If(score):
                         m.d.sync += register.eq(0)
-            found[name] = self._taken(m, both)
+            registers[name] = self._taken(m, both)
             if name[0] == "c":
                 flags = [Signal(name=f"gone_{name}_{b}") for b in (0, 1)]
                 for b, flag in enumerate(flags):
@@ -177,18 +177,18 @@ class Pair(wiring.Component):
                         m.d.sync += flag.eq(ones)
                     with m.If(score):
                         m.d.sync += flag.eq(0)
-                found[f"gone_{name}"] = self._taken(m, flags)
-        return found
+                registers[f"gone_{name}"] = self._taken(m, flags)
+        return registers
 
     def _taken(self, m: Module, came: list[Signal]) -> list[Signal]:
         """Registers as units see them: beside block RAM a round's are what came until its ROUND, or what that made of them."""
         if not self.config.chip:
             return came
-        own, late = [Signal.like(one, name=f"{one.name}_now") for one in came], Signal()
+        copies, late = [Signal.like(one, name=f"{one.name}_now") for one in came], Signal()
         m.d.sync += late.eq(self.round_)
         with m.If(late):
-            m.d.sync += [now.eq(one) for now, one in zip(own, came, strict=True)]
-        return own
+            m.d.sync += [now.eq(one) for now, one in zip(copies, came, strict=True)]
+        return copies
 
     @staticmethod
     def _gone(registers: dict[str, Any], bank: int) -> Value:
@@ -319,12 +319,12 @@ class Pair(wiring.Component):
             m.d.sync += held.eq(lanes[0].o_saturated)
         m.d.comb += self.o_saturated.eq(lost)
         attended = Signal() if self.config.chip else attend
-        told = [
+        statements = [
             self.o_lost.eq(Mux(attended, held, results.o_saturated)),
             self.o_result.eq(Mux(attended, sums[0], results.o_code)),
         ]
         if not self.config.chip:
-            m.d.comb += told
+            m.d.comb += statements
             return
         with m.If(self.close):  # the next ROUND changes the mode
             m.d.sync += attended.eq(attend)
@@ -334,4 +334,4 @@ class Pair(wiring.Component):
             m.d.sync += late.eq(over)
             over = late
         with m.If(over):
-            m.d.sync += told
+            m.d.sync += statements

@@ -126,10 +126,10 @@ class SoftmaxUnit(wiring.Component):
         ]
         column = pipe.delay(at.key[:5], 1, "column")
         if self.mx:
-            own = read.data.word_select(column[4], 128)
-            value = own[16:].word_select(column[:4], 1 + MX8.magnitude_bits)
+            group = read.data.word_select(column[4], 128)
+            value = group[16:].word_select(column[:4], 1 + MX8.magnitude_bits)
             magnitude, sign = value[:-1], value[-1]
-            high = own[:8] - own[8:16].bit_select(column[1:4], 1)
+            high = group[:8] - group[8:16].bit_select(column[1:4], 1)
             low, most = BIAS + MX8.magnitude_bits - 1 - FRACTION, LIMIT - 1
         else:
             value = read.data.word_select(column[:4], 16)
@@ -141,10 +141,10 @@ class SoftmaxUnit(wiring.Component):
         right = pipe.wire(most + low - high, signed(11), name="right")
         number = Cat(Const(0, most), Mux(sign, -magnitude, magnitude)[: len(magnitude) + 1])
         placed = pipe.wire(number, signed(len(number)), name="placed")
-        whole = floored(pipe, placed, Mux(right < 0, 0, right)[:9])
-        far = (right < 0) & magnitude.any() | (whole > _END) | (whole < -_END)
+        integer = floored(pipe, placed, Mux(right < 0, 0, right)[:9])
+        far = (right < 0) & magnitude.any() | (integer > _END) | (integer < -_END)
         beyond = pipe.wire(far, name="beyond")
-        return pipe.wire(Mux(beyond, Mux(sign, -_END, _END), whole), _Y, name="part"), beyond
+        return pipe.wire(Mux(beyond, Mux(sign, -_END, _END), integer), _Y, name="part"), beyond
 
     def _scores(self, m: Module, at: SimpleNamespace, value: Value, beyond: Value) -> None:
         """Sums of parts, kept; the tile's exponent, and how many scores lay beyond the range."""
@@ -208,35 +208,35 @@ class SoftmaxUnit(wiring.Component):
             results.i_valid.eq(r.valid),
         ]
         later = lambda bit, name: pipe.delay(bit, results.latency, name)
-        whole = later(r.valid & (r.key[:5] == COLUMNS - 1), "whole")
+        complete = later(r.valid & (r.key[:5] == COLUMNS - 1), "whole")
         wide = lambda x: Cat(x, x[-1].replicate(64 - len(x)))
-        told = Cat(wide(at.exponent), total, Const(0, 32), at.outside)
-        self._words(m, at, whole, later(r.key[5], "bank"), told)
+        tile_word = Cat(wide(at.exponent), total, Const(0, 32), at.outside)
+        self._words(m, at, complete, later(r.key[5], "bank"), tile_word)
 
     def _words(
-        self, m: Module, at: SimpleNamespace, whole: Value, bank: Value, told: Value
+        self, m: Module, at: SimpleNamespace, complete: Value, bank: Value, tile_word: Value
     ) -> None:
         """The words of slots: each bank's weights when they are whole, and what is told of the tile behind them."""
         pipe, reads, each = Pipeline(m), self.config.result_reads, self.config.soft_words
         m.submodules.words = cells = memory.Memory(shape=256, depth=self.slots * each, init=[])
         read, write = cells.read_port(domain="comb"), cells.write_port()
-        bits, there = (each - 1).bit_length(), Signal(self.slots)
-        second = pipe.delay(whole, 1, "second") & (reads == 2)
+        bits, valid = (each - 1).bit_length(), Signal(self.slots)
+        second = pipe.delay(complete, 1, "second") & (reads == 2)
         number = Cat(second, Mux(second, pipe.delay(bank, 1, "bank"), bank)) if reads == 2 else bank
         code = self.results.o_code.word_select(second, 256) if reads == 2 else self.results.o_code
         m.d.comb += [
-            at.ended.eq(pipe.delay(whole & bank, reads, "last")),
-            write.en.eq(whole | second | at.ended),
+            at.ended.eq(pipe.delay(complete & bank, reads, "last")),
+            write.en.eq(complete | second | at.ended),
             write.addr.eq(Cat(Mux(at.ended, 2 * reads, number)[:bits], at.tile.slot)),
-            write.data.eq(Mux(at.ended, told, code)),
+            write.data.eq(Mux(at.ended, tile_word, code)),
             read.addr.eq(self.word),
             self.o_word.eq(read.data),
-            self.o_early.eq(self.ask & ~there.bit_select(self.word >> bits, 1)),
+            self.o_early.eq(self.ask & ~valid.bit_select(self.word >> bits, 1)),
         ]
         with m.If(self.take & self.ends):
-            m.d.sync += there.bit_select(at.queued, 1).eq(0)
+            m.d.sync += valid.bit_select(at.queued, 1).eq(0)
         with m.If(at.ended):
-            m.d.sync += there.bit_select(at.tile.slot, 1).eq(1)
+            m.d.sync += valid.bit_select(at.tile.slot, 1).eq(1)
 
 
 def _rounded(y: Value) -> Value:

@@ -22,8 +22,8 @@ __all__ = ["Bounds", "outcome_shape", "solved_shape"]
 def solved_shape(n_max):
     """All that is known of a job when it has been solved; `anchor`: what its changes have made of the last pass; `report`: the code of its records;
     `failed`: what was removed could not be taken out of its factor."""
-    found = {"head": head_kept_shape(n_max), "report": 8, "failed": 1}
-    return data.StructLayout({"kept": slot_shape(), **found, **_model(n_max)})
+    shapes = {"head": head_kept_shape(n_max), "report": 8, "failed": 1}
+    return data.StructLayout({"kept": slot_shape(), **shapes, **_model(n_max)})
 
 
 def _model(n_max):
@@ -33,9 +33,9 @@ def _model(n_max):
 
 def outcome_shape(n_max):
     """What is to be published of a job; after an error (`code`) nothing else means anything."""
-    found = {"code": 8, "err_min": 32, "err_max": 32, "rescanned": 1, "kept": slot_shape()}
+    shapes = {"code": 8, "err_min": 32, "err_max": 32, "rescanned": 1, "kept": slot_shape()}
     offsets = data.ArrayLayout(8, n_max - 1)
-    return data.StructLayout({**found, "offsets": offsets, **_model(n_max)})
+    return data.StructLayout({**shapes, "offsets": offsets, **_model(n_max)})
 
 
 class Bounds:
@@ -94,20 +94,20 @@ class Bounds:
         faults.append((self.i.failed, FitError.QR_DOWNDATE.value))
         faults.append((self.disorder, FitError.QR_ORDER.value))
         m.d.comb += self.lost.eq(first_code(faults))
-        found = Signal(segment_shape(self.config.n_max))
+        segment = Signal(segment_shape(self.config.n_max))
         m.d.comb += [
             *fields(self.o.p, code=self.lost, rescanned=self.rescanned, kept=self.i.kept),
             *fields(self.o.p, offsets=self.i.head.offsets, mask=self.i.mask),
             self.o.p.weights.eq(self.i.weights),
-            found.eq(self.sweep.o),
+            segment.eq(self.sweep.o),
         ]
         with m.If(self.i.kept.span == 0):
-            m.d.comb += found.eq(self.sweep.nothing)
-        empty = found.err_min == NOTHING["err_min"]
+            m.d.comb += segment.eq(self.sweep.nothing)
+        empty = segment.err_min == NOTHING["err_min"]
         m.d.comb += [
-            *fields(self.o.p.anchor, weights=self.i.weights, segment=found),
-            self.o.p.err_min.eq(Mux(empty, 1, found.err_min)),
-            self.o.p.err_max.eq(Mux(empty, 0, found.err_max)),
+            *fields(self.o.p.anchor, weights=self.i.weights, segment=segment),
+            self.o.p.err_min.eq(Mux(empty, 1, segment.err_min)),
+            self.o.p.err_max.eq(Mux(empty, 0, segment.err_max)),
         ]
 
     def _widen(self, m):

@@ -178,10 +178,10 @@ class AnchorUpdate:
         record, segment = core.record, segment_shape(self.n)
         box_shape = data.StructLayout({end: segment[end].shape for end in ("low", "high")})
 
-        def part(shape, whole):
-            found = Signal(shape)
-            m.d.comb += [found[name].eq(whole[name]) for name, _ in shape]
-            return found
+        def part(shape, source):
+            copy = Signal(shape)
+            m.d.comb += [copy[name].eq(source[name]) for name, _ in shape]
+            return copy
 
         arrived = intake.anchor_valid, intake.slot
         errors = part(_errors_shape, came.segment)
@@ -203,10 +203,10 @@ class AnchorUpdate:
             *(begin[end].eq(came.segment[end]) for end in ("low", "high")),
         ]
         valid, ends = core.record_valid & record.came, core.record_valid & record.end
-        found = followed(m, pipe, intake.begins, begin, valid, [row], [self.guess])
+        extremes = followed(m, pipe, intake.begins, begin, valid, [row], [self.guess])
         ended = pipe.delay(ends, late, name="ended"), pipe.delay(job, late, name="whose")
-        boxes, _ = kept("followed_boxes", box_shape, ends, job, part(box_shape, found))
-        errors, _ = kept("followed_errors", _errors_shape, *ended, part(_errors_shape, found))
+        boxes, _ = kept("followed_boxes", box_shape, ends, job, part(box_shape, extremes))
+        errors, _ = kept("followed_errors", _errors_shape, *ended, part(_errors_shape, extremes))
         m.d.comb += anchor.weights.as_value().eq(weights)
         for shape, now in ((box_shape, boxes), (_errors_shape, errors)):
             held = data.View(shape, now)

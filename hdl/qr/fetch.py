@@ -176,7 +176,7 @@ class Fetch:
 
     def _phases(self, m):
         """What is asked for in each phase of a job's body."""
-        d, own, rows = self.d, self.own, self.requests.o
+        d, ask, rows = self.d, self.own, self.requests.o
         asks = {
             "HEAD": (d.memo, self.of["HEAD"], Route.HEAD),
             "ANCHOR": (self.at["ANCHOR"], self.of["ANCHOR"], Route.ANCHOR),
@@ -186,7 +186,7 @@ class Fetch:
             "SUMS": (self.at["SUMS"], self.of["SUMS"], Route.SUMS),
         }
         phases, wrong = fetch(self.config), self.code != 0
-        asked, room = own.ready | ~own.valid, (self.begun - self.retired)[:32] < self.config.jobs
+        asked, room = ask.ready | ~ask.valid, (self.begun - self.retired)[:32] < self.config.jobs
         conditions = {
             "begins": self.came.o.valid & room & self.bodies.i.ready,
             "wrong": wrong,
@@ -200,12 +200,12 @@ class Fetch:
         for name in filter(asks.__contains__, phases):
             with m.If(control.now[name]):
                 some = self.records != 0 if name == "CHANGES" else 1
-                m.d.comb += _asked(own, some, *asks[name])
+                m.d.comb += _asked(ask, some, *asks[name])
         m.d.comb += [
             self.done.eq(control.goes["LOOK"]),
-            own.p.final.eq(self.done),
+            ask.p.final.eq(self.done),
             self.slot_valid.eq(control.now["KEEP"]),
             self.bodies.i.valid.eq(control.now["KEEP"] & ~wrong),
             self.requests.i.valid.eq(control.now["PLACES"]),
-            rows.ready.eq(control.now["ROWS"] & own.ready),
+            rows.ready.eq(control.now["ROWS"] & ask.ready),
         ]

@@ -258,7 +258,7 @@ class Givens:
             Kind.BACK: (~known | (k >= task.column), of.y[k]),
             Kind.FINAL: (~self.keep[0], of.y[k]),
         }
-        return products, {kind: [(out, (whole, 0, 0))] for kind, (out, whole) in alone.items()}
+        return products, {kind: [(out, (instead, 0, 0))] for kind, (out, instead) in alone.items()}
 
     def _write(self, m):
         """Results go to their places."""
@@ -271,17 +271,17 @@ class Givens:
         self.pivots, dropping = done[Kind.PIVOT], end["drops"]
         for k, (u_write, x_write) in enumerate(self.writes):
             result, before = self.results[k], self.results[k - 1]
-            given = Mux(self.job.fresh, 0, self.load.p.data.word_select(k, 32))
+            entry = Mux(self.job.fresh, 0, self.load.p.data.word_select(k, 32))
             changes = (done[Kind.SCALE] | done[Kind.ADD]) & self.turned[k]
             m.d.comb += [
                 u_write.en.eq(self.factor_in.some | changes),
                 u_write.addr.eq(Mux(self.factor_in.some, self.factor_in.column, end["column"])),
-                u_write.data.eq(Mux(self.factor_in.some, given, result)),
+                u_write.data.eq(Mux(self.factor_in.some, entry, result)),
                 *fields(x_write, en=done[Kind.REST], addr=Cat(end["column"], ~end["half"])),
                 x_write.data.eq(before),
             ]
             with m.If(self.factor_in.some & (self.factor_in.column == k)):
-                m.d.sync += self.of.d[k].eq(given)
+                m.d.sync += self.of.d[k].eq(entry)
             with m.If(done[Kind.TURN]):
                 m.d.sync += self.of.s[k].eq(result)
             with m.If(done[Kind.PIVOT]):

@@ -78,8 +78,8 @@ class Loader:
             arrived.eq(self.queue.o.valid & self.queue.o.ready),
         ]
         m.d.sync += under_way.eq(under_way + self.entries_come - arrived)
-        whole = (word.word_select(k, _WIDTH).as_signed() for k in range(self.each))
-        self.entries = [as_float32(self.parts, m, f"entry{k}", x) for k, x in enumerate(whole)]
+        integers = (word.word_select(k, _WIDTH).as_signed() for k in range(self.each))
+        self.entries = [as_float32(self.parts, m, f"entry{k}", x) for k, x in enumerate(integers)]
         m.d.comb += [
             self.queue.i.valid.eq(self.pipe.delay(self.entries_come, CONVERT, name="entries_come")),
             self.queue.i.payload.eq(Cat(self.entries)),

@@ -147,13 +147,13 @@ class NormalEquationAccumulator:
         """The sums of a bus word."""
         out = Signal(port.shape(), reset_less=True)
         m.d.comb += port.eq(out)
-        for place, given in enumerate(out):
+        for place, lane in enumerate(out):
             with m.Switch(self.chunk):
                 for number, k in enumerate(range(place, len(sums), len(port))):
                     with m.Case(number):
-                        m.d.sync += given.eq(sums[k])
+                        m.d.sync += lane.eq(sums[k])
                 with m.Default():
-                    m.d.sync += given.eq(0)
+                    m.d.sync += lane.eq(0)
 
     def _memories(self, m):
         """The entries where lanes have several, in memories of their own."""
@@ -178,12 +178,12 @@ class NormalEquationAccumulator:
                 shape=signed(_GRAM), depth=2 << len(slot), init=[]
             )
             write = memory.write_port()
-            own, out = (memory.read_port(domain="comb") for _ in range(2))
+            feedback, out = (memory.read_port(domain="comb") for _ in range(2))
             m.d.comb += [
-                own.addr.eq(Cat(slot, self.bank)),
+                feedback.addr.eq(Cat(slot, self.bank)),
                 out.addr.eq(Cat(read_slot, self.reading)),
                 *fields(write, addr=Cat(slot, self.bank), en=add),
-                write.data.eq(Mux(first, 0, own.data) + product),
+                write.data.eq(Mux(first, 0, feedback.data) + product),
             ]
             lanes.append(Mux(self.zero_gram, 0, out.data))
         return [lanes[k % self.lanes] for k in range(len(self.places))]

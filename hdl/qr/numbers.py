@@ -30,9 +30,9 @@ def lane(parts, m, pipe, k, kind, products, others):
     """
     operands = [Signal(32, name=f"{name}{k}", reset_less=True) for name in ("minuend", "a", "b")]
     with m.Switch(kind):
-        for each, given in products.items():
+        for each, sources in products.items():
             with m.Case(each):
-                m.d.sync += [x.eq(value) for x, value in zip(operands, given, strict=True)]
+                m.d.sync += [x.eq(value) for x, value in zip(operands, sources, strict=True)]
                 for condition, instead in others.get(each, ()):
                     with m.If(condition):
                         m.d.sync += [

@@ -206,7 +206,7 @@ class RowRequests:
         words = lambda places, each: (places + (each - 1)) >> each.bit_length() - 1
         span = Array([words(self.i.p.span, bus // stride) for stride in choices])
         beats = Array([words(here, bus // stride) for stride in choices])
-        whole = Array([8 * stride for stride in choices])
+        block_bytes = Array([8 * stride for stride in choices])
         m.d.comb += [
             self.i.ready.eq(~active),
             self.o.valid.eq(active),
@@ -229,7 +229,7 @@ class RowRequests:
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += of_rows.eq(~of_rows)
             with m.If(of_rows):
-                m.d.sync += [rows_at.eq(rows_at + whole[choice]), left.eq(left - here)]
+                m.d.sync += [rows_at.eq(rows_at + block_bytes[choice]), left.eq(left - here)]
                 with m.If(left <= block):
                     m.d.sync += active.eq(0)
             with m.Else():

@@ -103,15 +103,15 @@ class Solver(wiring.Component):
             "vector": (contexts, self.context),
             "pivot": (contexts, self.context),
         }
-        found = {}
+        rams = {}
         for name, (depth, address) in places.items():
             # STEP cycles lie between the task that writes a word and the one that wants it
-            found[name] = [ram(m, f"{name}{i}", 32, depth, attrs=APART) for i in range(n)]
-            m.d.comb += [read.addr.eq(address) for _, read in found[name]]
+            rams[name] = [ram(m, f"{name}{i}", 32, depth, attrs=APART) for i in range(n)]
+            m.d.comb += [read.addr.eq(address) for _, read in rams[name]]
         self.rows, self.vectors, self.pivots = (
-            [read.data for _, read in ports] for ports in found.values()
+            [read.data for _, read in ports] for ports in rams.values()
         )
-        self.writes = [[write for write, _ in ports] for ports in zip(*found.values(), strict=True)]
+        self.writes = [[write for write, _ in ports] for ports in zip(*rams.values(), strict=True)]
         back = self.kind1 == Kind.BACK
         which = Mux(back | (self.kind1 == Kind.FINAL), self.task.row, self.task.column)
         both = zip(self.vectors, self.rows, strict=True)

@@ -126,7 +126,7 @@ class TableFitEngine(wiring.Component):
         n, products, units = config.columns.n, config.columns.products, config.units
         head = config.head
         count = head + config.columns.slots * config.columns.gram_lanes
-        told, (write, _) = self.access.units, self.head
+        unit_port, (write, _) = self.access.units, self.head
         self.rows, self.too_many = Signal(range(2 * ROWS_MAX)), Signal()  # the first sum is 1 × 1
         have, held = Signal(), Signal(8 * config.bus_bytes, reset_less=True)
         place, number = index(units, name="place"), index(count, name="number")
@@ -141,8 +141,8 @@ class TableFitEngine(wiring.Component):
             self.loaded.eq(gives & (number == count - 1)),
             *fields(sums, load=gives & (number >= head), sum=held[:_BITS]),
             *fields(write, en=gives & (number < head), addr=number, data=held[:_BITS]),
-            *fields(told, write=write.en, kind=number >= n, number=held[:_BITS]),
-            told.place.eq(Mux(told.kind, number - n, number)),
+            *fields(unit_port, write=write.en, kind=number >= n, number=held[:_BITS]),
+            unit_port.place.eq(Mux(unit_port.kind, number - n, number)),
         ]
         with m.If(gives & (number == head)):
             m.d.sync += fields(self, rows=held, too_many=held[len(self.rows) : _BITS].any())
@@ -315,7 +315,7 @@ class TableFitEngine(wiring.Component):
         pipe = Pipeline(m)
         n = self.config.columns.n
         code = as_float32(self.library, m, "entry", chosen.as_signed())
-        there, whole = pipe.delay(comes, CONVERT, name="entry_comes"), Signal()
+        valid, complete = pipe.delay(comes, CONVERT, name="entry_comes"), Signal()
         row, column = index(n + 1, name="entry_row"), index(n + 1, name="entry_column")
         values = [
             Signal(32, name=f"value{k}", reset_less=True) for k in range(self.config.solver.n_max)
@@ -323,8 +323,8 @@ class TableFitEngine(wiring.Component):
         of = Signal.like(column)
         last = Signal()
         m.d.comb += last.eq(Mux(column == n, row == n - 1, row == column))
-        m.d.sync += [whole.eq(there & last), of.eq(column)]
-        with m.If(there):
+        m.d.sync += [complete.eq(valid & last), of.eq(column)]
+        with m.If(valid):
             m.d.sync += [row.eq(row + 1)]
             with m.If(row == column):
                 m.d.sync += [row.eq(0), column.eq(column + 1)]
@@ -332,7 +332,7 @@ class TableFitEngine(wiring.Component):
                 with m.If(row == k):
                     m.d.sync += value.eq(code)
         m.d.comb += [
-            solver.i.valid.eq(whole),
+            solver.i.valid.eq(complete),
             *fields(solver.i.p, columns=n, row=of, side=of == n, h=NOTHING),
             *(solver.i.p.values[k].eq(value) for k, value in enumerate(values)),
         ]

@@ -116,11 +116,11 @@ class TableSums:
 
     def _lane(self, m, p, t, change, at):
         """A lane's sums; return the one of slot `at`, a cycle later."""
-        slots, given = self.columns.slots, self.chain[p]
+        slots, chain = self.columns.slots, self.chain[p]
         if slots == 1:
             held = Signal(signed(_BITS), name=f"sum{p}", reset_less=True)
             with m.If(self.full):
-                m.d.sync += held.eq(given)
+                m.d.sync += held.eq(chain)
             with m.Elif(t.busy):
                 m.d.sync += held.eq(held + change + t.minus)
             return held
@@ -128,6 +128,6 @@ class TableSums:
         m.d.comb += [
             read.addr.eq(at),
             *fields(write, addr=Mux(self.full, self.into, t.slot), en=self.full | t.busy),
-            write.data.eq(Mux(self.full, given, read.data + change + t.minus)),
+            write.data.eq(Mux(self.full, chain, read.data + change + t.minus)),
         ]
         return read.data

@@ -88,7 +88,7 @@ class WriteBack:
         """Which word comes next, and the one that is offered: its place in its part, and the part."""
         failed, last_part = self.job.code != 0, len(self.order) - 1
         head = words(HEAD_BYTES, self.config.bus_bytes)
-        whole = Array([sum(of.values()) for of in self.words])[self.columns]
+        total = Array([sum(of.values()) for of in self.words])[self.columns]
         part = index(len(self.order), name="part")
         some, valid = Signal(), Signal()
         last, final = Signal(), Signal()
@@ -106,7 +106,7 @@ class WriteBack:
             self.i.ready.eq(~self.active),
             self.command.valid.eq(self.asks),
             self.command.p.address.eq(Cat(Const(0, shift), address[shift:])),
-            self.command.p.beats.eq(Mux(failed, head, whole)),
+            self.command.p.beats.eq(Mux(failed, head, total)),
             final.eq(part_ends & ((part == last_part) | failed)),
             self.advance.eq(~valid | self.o.ready),
             self.o.valid.eq(valid),
@@ -147,9 +147,9 @@ class WriteBack:
         fit = Cat(job.err_min, job.err_max, job.rescanned, Const(0, 63), mask, weights)
         result = Cat(kept.group, job.code, Const(0, 24), some(fit))
         epoch = Mux(kept.full, 0, kept.epoch + 1)[:32]
-        own = {"length": kept.length, "prefix": kept.prefix, "epoch": epoch, "rows": kept.rows}
+        state = {"length": kept.length, "prefix": kept.prefix, "epoch": epoch, "rows": kept.rows}
         known = {name: Const(value, 8 * HEAD[name]) for name, value in head_fields(config).items()}
-        head = Cat(*({**own, **known}[name] for name in HEAD), offsets)
+        head = Cat(*({**state, **known}[name] for name in HEAD), offsets)
         anchor = job.anchor
         box = {name: Signal(8 * (n - 1), name=name) for name in ("low", "high")}
         for j in range(n - 1):

@@ -43,7 +43,7 @@ class Filler(wiring.Component):
         m = Module()
         config, size = self.config, 8 * self.config.container
         m.submodules.waiting = waiting = Queue(self.where, config.commands + 2)
-        step, there = index(max(config.beats_of)), Signal()
+        step, active = index(max(config.beats_of)), Signal()
         filled = Signal(self.where)
         m.d.comb += [
             waiting.i.payload.eq(self.i.payload),
@@ -52,20 +52,20 @@ class Filler(wiring.Component):
             self.coming.eq(waiting.o.p.name),
             waiting.o.ready.eq(self.come),
             self.line.eq(filled.line),
-            self.ready.eq(~there | self.done),
+            self.ready.eq(~active | self.done),
             self.beat.eq(step),
         ]
         with m.If(self.done):
-            m.d.sync += there.eq(0)
+            m.d.sync += active.eq(0)
         with m.If(self.come):
-            m.d.sync += [there.eq(1), filled.eq(waiting.o.payload)]
+            m.d.sync += [active.eq(1), filled.eq(waiting.o.payload)]
         with m.If(self.write.any()):
             m.d.sync += step.eq(Mux(self.done, 0, step + 1))
         for t, slices in enumerate(config.slices):
             for beat in range(config.beats_of[t]):
                 parts = [part for part in slices if part.beat == beat]
                 models = sum(1 << part.model for part in parts)
-                with m.If(there & (filled.name.table == t) & (step == beat)):
+                with m.If(active & (filled.name.table == t) & (step == beat)):
                     m.d.comb += self.write.eq(Mux((self.busy & models).any(), 0, models))
                     m.d.comb += self.done.eq(self.write.any() & (beat == config.beats_of[t] - 1))
                 for part in parts:

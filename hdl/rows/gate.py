@@ -56,20 +56,20 @@ class Gate(wiring.Component):
         m.submodules.names = names = Queue(lines_layout(config), ahead)
         m.submodules.rows = rows = Queue(rows_layout(config), TUPLES)
         held, came, gone = index(ahead + 1), index(beats), index(beats)
-        there, since = Signal(TICKET_BITS), Signal(TICKET_BITS)
-        taken, whole = Signal(), Signal()
+        fetches, since = Signal(TICKET_BITS), Signal(TICKET_BITS)
+        taken, complete = Signal(), Signal()
         through, ready = Signal(), Signal()
         m.d.comb += [
             self.i.ready.eq(~self.stop & rows.i.ready & (held != ahead)),
             taken.eq(self.i.valid & self.i.ready),
-            whole.eq(taken & (self.i.p.end | self.i.p.last)),
+            complete.eq(taken & (self.i.p.end | self.i.p.last)),
             codes.i.payload.eq(self.i.p.lanes.as_value()),
             codes.i.valid.eq(taken & ~self.i.p.end),
-            rows.i.valid.eq(whole),
+            rows.i.valid.eq(complete),
             rows.i.p.end.eq(self.i.p.end),
             *passed_on(rows.o, self.o_rows),
             *passed_on(self.i_lines, names.i),
-            since.eq(there - names.o.p.ticket),
+            since.eq(fetches - names.o.p.ticket),
             ready.eq(names.o.p.end | ~since[-1]),
             self.o.valid.eq(names.o.valid & ready),
             self.o.p.lanes.as_value().eq(codes.o.payload),
@@ -79,7 +79,7 @@ class Gate(wiring.Component):
             names.o.ready.eq(self.o.ready & ready & (names.o.p.end | self.o.p.last)),
             codes.o.ready.eq(self.o.ready & self.o.valid & ~names.o.p.end),
         ]
-        m.d.sync += [held.eq(held + whole - through), there.eq(there + self.fetched)]
+        m.d.sync += [held.eq(held + complete - through), fetches.eq(fetches + self.fetched)]
         with m.If(taken & ~self.i.p.end):
             m.d.sync += came.eq(Mux(self.i.p.last, 0, came + 1))
         with m.If(self.o.valid & self.o.ready & ~self.o.p.end):

@@ -124,10 +124,10 @@ class LookUp(wiring.Component):
 
     def _follow(self, of: data.View, name: str) -> data.View:
         """Return what was at hand a step before."""
-        found = Signal(self._layout(), name=name)
+        copy = Signal(self._layout(), name=name)
         with self.m.If(self.goes):
-            self.m.d.sync += found.eq(of)
-        return found
+            self.m.d.sync += copy.eq(of)
+        return copy
 
     def _compare(self, now: data.View) -> None:
         """Say whether the line holds the row: that of the directory, or the one that the lookup before gave the row, which the directory did not know."""

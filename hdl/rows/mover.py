@@ -68,7 +68,7 @@ class Mover(wiring.Component):
         m.submodules.filler = self.filler = Filler(config, self.port.row_bytes)
         m.submodules.written = self.written = Written(config)
         shared_by(m, self.bus, self.port.bus)
-        self.now, self.there = Signal(miss_layout(config)), Signal()
+        self.now, self.valid = Signal(miss_layout(config)), Signal()
         self._wires()
         self._move(self._quiet())
         return m
@@ -93,7 +93,7 @@ class Mover(wiring.Component):
             *(getattr(self, n).eq(getattr(filler, n)) for n in ("line", "beat", "write", *data)),
             self.bad_read.eq(port.bad_read),
             self.bad_write.eq(port.bad_write),
-            self.idle.eq(port.idle & ~self.there),
+            self.idle.eq(port.idle & ~self.valid),
         ]
         self._by_table(head, "send_address", head.old, "send_words")
         self._by_table(now, "fetch_address", now.row, "fetch_words")
@@ -119,9 +119,9 @@ class Mover(wiring.Component):
     def _move(self, quiet: Value) -> None:
         """Let a row's turn come; then read what is written back, and ask with its last beat for what comes."""
         m, head = self.m, self.i.p
-        now, there = self.now, self.there
+        now, valid = self.now, self.valid
         filler, port, written = self.filler, self.port, self.written
-        reads, whole, over = Signal(), Signal(), Signal()
+        reads, complete, over = Signal(), Signal(), Signal()
         step, beats = index(max(self.config.beats_of)), Signal(16)
         with m.Switch(now.table):
             for t, count in enumerate(self.config.beats_of):
@@ -130,22 +130,22 @@ class Mover(wiring.Component):
         may = port.free & written.room | ~head.dirty
         last, read = Signal(), Signal()
         m.d.comb += [
-            self.i.ready.eq((~there | over) & (self.discard | (quiet & may))),
+            self.i.ready.eq((~valid | over) & (self.discard | (quiet & may))),
             port.begin.eq(self.i.valid & self.i.ready & head.dirty & ~self.discard),
             written.send.eq(port.begin),
             self.write_back.eq(port.begin),
-            reads.eq(there & now.dirty & ~read),
+            reads.eq(valid & now.dirty & ~read),
             last.eq(reads & (step == beats - 1)),
-            whole.eq(there & (~now.dirty | last | read)),
-            port.fetch.eq(whole & now.comes & ~written.late & ~self.discard),
+            complete.eq(valid & (~now.dirty | last | read)),
+            port.fetch.eq(complete & now.comes & ~written.late & ~self.discard),
             self.fetch.eq(port.fetch & port.asked),
             filler.i.valid.eq(self.fetch),
-            over.eq(whole & (self.fetch | self.discard | ~now.comes)),
+            over.eq(complete & (self.fetch | self.discard | ~now.comes)),
             self.fetched.eq(filler.done + (over & now.comes & ~self.fetch)),
             self.read_line.eq(now.line),
             self.read_beat.eq(step),
         ]
-        m.d.sync += [there.eq((there & ~over) | self.i.valid & self.i.ready)]
+        m.d.sync += [valid.eq((valid & ~over) | self.i.valid & self.i.ready)]
         m.d.sync += read.eq((read | last) & ~over)
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [now.eq(head), now.dirty.eq(port.begin)]
@@ -165,7 +165,7 @@ class Mover(wiring.Component):
         for t, slices in enumerate(config.slices):
             for part in slices:
                 with m.If(reading & (table == t) & (late == part.beat)):
-                    found = getattr(self, f"read{part.model}")
+                    beat = getattr(self, f"read{part.model}")
                     for lane in range(part.codes):
                         place = port.leaving.word_select(part.first + lane, size)
-                        m.d.comb += place.eq(found.word_select(lane, config.width))
+                        m.d.comb += place.eq(beat.word_select(lane, config.width))

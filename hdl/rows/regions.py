@@ -64,8 +64,8 @@ class Regions(wiring.Component):
             mine = (self.table == of.table) & (now == of.kind)
             with m.If(Mux(self.sweeping, self.sweep == n, mine)):
                 m.d.comb += [region.eq(n), self.room.eq(filled[n] != of.lines)]
-            there = (self.line >= of.begin) & (self.line < of.begin + filled[n])
-            with m.If((self.table == of.table) & there):
+            inside = (self.line >= of.begin) & (self.line < of.begin + filled[n])
+            with m.If((self.table == of.table) & inside):
                 m.d.comb += self.known.eq(1)
             with m.If(region == n):
                 m.d.sync += filled[n].eq(filled[n] + self.fill)

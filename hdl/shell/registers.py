@@ -123,12 +123,12 @@ class ControlRegisters(wiring.Component):
                                     m.d.sync += self.pending.eq(self.ended)
                             else:
                                 target = self.storage[register.name][32 * half : 32 * half + 32]
-                                own = engine.get(register.name)
-                                held = self.busy & (own is not None and not own.live)
+                                entry = engine.get(register.name)
+                                held = self.busy & (entry is not None and not entry.live)
                                 with m.If(held):
                                     m.d.sync += self.axil.bresp.eq(Response.SLVERR.value)
-                                with m.Elif(~(self.dead & (own is not None))):
-                                    m.d.comb += self.changed.eq(own is not None)
+                                with m.Elif(~(self.dead & (entry is not None))):
+                                    m.d.comb += self.changed.eq(entry is not None)
                                     for lane in range(-(-len(target) // 8)):
                                         with m.If(self.strobe[lane]):
                                             m.d.sync += target[8 * lane : 8 * lane + 8].eq(

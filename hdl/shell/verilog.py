@@ -34,8 +34,8 @@ def to_modules(
         fragment = Fragment.get(design, None)  # elaborates, and so fills the library
         ports = directed_ports(design)
         alike = Alike(sources=place is not None)
-        own = alike.converted(fragment, name, ports)
-        text = "\n".join([*(library.texts if library else ()), *own])
+        modules = alike.converted(fragment, name, ports)
+        text = "\n".join([*(library.texts if library else ()), *modules])
         return list(written(with_styles(text, library.styles if library else {}), names, place))
 
 

@@ -70,11 +70,11 @@ class Body:
         m.d.comb += after.eq(self.attr + 1)
         with m.If(self.advancing | self.entering):
             behind = Mux(self.state == State.LOOP, u.attr >= d.natts, u.attr >= self.natts)
-            given = (self.state == State.LOOP) | self.null_next.bit_select(u.attr[:5], 1)
+            present = (self.state == State.LOOP) | self.null_next.bit_select(u.attr[:5], 1)
             m.d.sync += [
                 self.attr.eq(u.attr),
                 self.behind.eq(behind),
-                self.present.eq(~behind & given),
+                self.present.eq(~behind & present),
                 self.left.eq(u.count),
                 self.beat.eq(u.beat),
                 self.lane.eq(u.lane),

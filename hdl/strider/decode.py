@@ -142,11 +142,11 @@ class Decoder(wiring.Component):
             m.d.comb += getattr(self, name).eq(tag.kind == kind)
         m.d.comb += self.header.eq((tag.kind == Kind.HEADER) & tag.final)
         # what is wrong with this tag (but for `array`, of which it is said a cycle later); the first error stays
-        self.found = found = Signal(8)
+        self.tag_error = tag_error = Signal(8)
         self.array = Signal(5)
-        m.d.comb += found.eq(tag.code)
+        m.d.comb += tag_error.eq(tag.code)
         with m.If(tag.begin & (self.spare < 0)):
-            m.d.comb += found.eq(PageError.TUPLE_LENGTH)
+            m.d.comb += tag_error.eq(PageError.TUPLE_LENGTH)
         self._page(m)
         self._header(m)
         if Op.ARR in ops:
@@ -154,7 +154,7 @@ class Decoder(wiring.Component):
         if Op.VAR in ops:
             self._value(m)
         last, array, first = Signal(8), Signal(5), Signal(8)
-        m.d.sync += [last.eq(found), array.eq(self.array), first.eq(self.code)]
+        m.d.sync += [last.eq(tag_error), array.eq(self.array), first.eq(self.code)]
         m.d.comb += self.code.eq(last)
         meanings = (
             PageError.TUPLE_LENGTH,
@@ -315,13 +315,13 @@ class Decoder(wiring.Component):
         with m.If(tag.kind == Kind.PROBE):
             m.d.sync += self.odd.eq(first[0])
             with m.If(self.left <= 0):
-                m.d.comb += self.found.eq(PageError.TUPLE_LENGTH)
+                m.d.comb += self.tag_error.eq(PageError.TUPLE_LENGTH)
             with m.Elif((first != 0) & (tag.big | ~first[0])):
-                m.d.comb += self.found.eq(PageError.ARRAY_SHAPE)
+                m.d.comb += self.tag_error.eq(PageError.ARRAY_SHAPE)
                 with m.If(first == p.VARATT_EXTERNAL):
-                    m.d.comb += self.found.eq(PageError.TUPLE_EXTERNAL)
+                    m.d.comb += self.tag_error.eq(PageError.TUPLE_EXTERNAL)
                 with m.Elif(first[0] & narrow):
-                    m.d.comb += self.found.eq(PageError.TUPLE_LENGTH)
+                    m.d.comb += self.tag_error.eq(PageError.TUPLE_LENGTH)
         with m.If(tag.kind == Kind.ARRAY):
             kept = Signal()
             short = Signal()
@@ -361,14 +361,14 @@ class Decoder(wiring.Component):
         with m.If(self.value):
             m.d.sync += self.padded.eq(self.again)
             with m.If(self.left <= 0):
-                m.d.comb += self.found.eq(PageError.TUPLE_LENGTH)
+                m.d.comb += self.tag_error.eq(PageError.TUPLE_LENGTH)
             with m.Elif(self.again):
                 with m.If(first != 0):
-                    m.d.comb += self.found.eq(PageError.TUPLE_LENGTH)
+                    m.d.comb += self.tag_error.eq(PageError.TUPLE_LENGTH)
             with m.Elif(external & (self.left >= 2) & (word[8:16] != 18)):
-                m.d.comb += self.found.eq(PageError.TUPLE_EXTERNAL)
+                m.d.comb += self.tag_error.eq(PageError.TUPLE_EXTERNAL)
             with m.Elif(
                 (~first[0] & ((self.left < 4) | word[18:].any() | (word[2:18] < 4)))
                 | (self.left < self.size)
             ):
-                m.d.comb += self.found.eq(PageError.TUPLE_LENGTH)
+                m.d.comb += self.tag_error.eq(PageError.TUPLE_LENGTH)

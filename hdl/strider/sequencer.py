@@ -76,9 +76,9 @@ class PageSequencer(wiring.Component):
         address = Signal.like(self.base)
         offered = Signal()  # the command was offered in the cycle before and not taken
         moved = Signal()
-        there, wraps = self._ring(m, moved) if self.ring else (1, 0)
+        available, wraps = self._ring(m, moved) if self.ring else (1, 0)
         m.d.comb += [
-            self.o.valid.eq(self.busy & (credits != 0) & there & (offered | ~self.stop)),
+            self.o.valid.eq(self.busy & (credits != 0) & available & (offered | ~self.stop)),
             self.o.p.address.eq(address),
             self.o.p.beats.eq(self.beats),
             moved.eq(self.o.valid & self.o.ready),
@@ -117,13 +117,13 @@ class PageSequencer(wiring.Component):
     def _ring(self, m, moved):
         """Return whether the next page is there, known a cycle after it is, and whether it lies in the last slot."""
         asked, slot = Signal(32), Signal(range(self.ring))
-        there, last = Signal(), Signal()
+        available, last = Signal(), Signal()
         ahead = Signal(32)
         m.d.comb += [ahead.eq(self.ready - asked - moved), last.eq(slot == self.ring - 1)]
         # what is asked for can only grow up to what is there
-        m.d.sync += [there.eq((ahead != 0) & ~ahead[-1]), asked.eq(asked + moved)]
+        m.d.sync += [available.eq((ahead != 0) & ~ahead[-1]), asked.eq(asked + moved)]
         with m.If(moved):
             m.d.sync += slot.eq(Mux(last, 0, slot + 1))
         with m.If(self.start & self.anew):
-            m.d.sync += [asked.eq(0), slot.eq(0), there.eq((self.ready != 0) & ~self.ready[-1])]
-        return there, last
+            m.d.sync += [asked.eq(0), slot.eq(0), available.eq((self.ready != 0) & ~self.ready[-1])]
+        return available, last

@@ -177,17 +177,17 @@ class TupleBuffer(wiring.Component):
             void.eq(
                 writes
                 & self.policy.skip
-                & Cat(there & each.nan & ~each.integer for there, each in there_are).any()
+                & Cat(valid & each.nan & ~each.integer for valid, each in there_are).any()
             ),
             lost.eq(
-                writes & Cat(there & each.nan & each.integer for there, each in there_are).any()
+                writes & Cat(valid & each.nan & each.integer for valid, each in there_are).any()
             ),
         ]
-        for k, (there, each) in reversed(list(enumerate(there_are))):
+        for k, (valid, each) in reversed(list(enumerate(there_are))):
             over = each.over & (~self.policy.saturate | each.integer)
             beyond = Mux(each.integer, PageError.VALUE_INDEX, PageError.VALUE_OVERFLOW)
             nan = each.nan & ~each.integer & ~self.policy.skip & ~self.policy.go
-            with m.If(there & (over | nan)):
+            with m.If(valid & (over | nan)):
                 m.d.comb += [
                     wrong.eq(writes),
                     first.eq(k),
@@ -253,7 +253,7 @@ class TupleBuffer(wiring.Component):
             units, older = self._units(m, k)
             if older is not None and k == 0:
                 constant = older
-            made = self.parts.instance(
+            converter = self.parts.instance(
                 m,
                 f"convert{k}",
                 name,
@@ -262,22 +262,22 @@ class TupleBuffer(wiring.Component):
                 **({"type": choice} if len(types) > 1 else {}),
                 **units,
             )
-            made = Cat(made["o"], made["over"], made["nan"])
+            word = Cat(converter["o"], converter["over"], converter["nan"])
             for _ in range(config.depth - convert_latency(types, config.format)):
-                later = Signal.like(made)
-                m.d.sync += later.eq(made)
-                made = later
-            made, integer = self._integer(m, k, made, raw, types, choice)
+                later = Signal.like(word)
+                m.d.sync += later.eq(word)
+                word = later
+            word, integer = self._integer(m, k, word, raw, types, choice)
             if k == 0 and insertable:
-                made = Mux(inserts, Cat(constant[: config.format.width], flags), made)
-            converted.append(_Converted(made[: config.format.width], made[-2], made[-1], integer))
+                word = Mux(inserts, Cat(constant[: config.format.width], flags), word)
+            converted.append(_Converted(word[: config.format.width], word[-2], word[-1], integer))
         return converted
 
-    def _integer(self, m, k, made, raw, types, choice):
+    def _integer(self, m, k, word, raw, types, choice):
         """Return what converter k gives, but the integer as it is where an integer belongs, and whether that is so."""
         config = self.config
         if not config.integers:
-            return made, Const(0)
+            return word, Const(0)
         number, here, beyond = Signal(64), Signal(), Signal()
         leaves, kept = Signal(), Signal(64)
         m.d.comb += [number.eq(raw), kept.eq(number)]
@@ -303,12 +303,12 @@ class TupleBuffer(wiring.Component):
                     if integer.unseen >= 0:
                         m.d.comb += kept.eq(Mux(unseen, integer.unseen, number))
         width = config.format.width
-        found = Cat(kept[:width], Const(0, max(0, width - 64)), beyond, leaves, here)
+        plain = Cat(kept[:width], Const(0, max(0, width - 64)), beyond, leaves, here)
         for n in range(config.depth):
-            later = Signal.like(found, name=f"integer{k}_{n}")
-            m.d.sync += later.eq(found)
-            found = later
-        return Mux(found[-1], found[:-1], made), found[-1]
+            later = Signal.like(plain, name=f"integer{k}_{n}")
+            m.d.sync += later.eq(plain)
+            plain = later
+        return Mux(plain[-1], plain[:-1], word), plain[-1]
 
     def _units(self, m, k):
         """The unit of what converter k has begun a cycle before, and the code, at the end of its stages, of what older rows hold there."""
@@ -319,7 +319,7 @@ class TupleBuffer(wiring.Component):
         place = Signal.like(self.units.place, name=f"place{k}")
         flat = _times(self.tag.beat, config.lanes) + self.tag.lane + k
         m.d.comb += place.eq(Mux(flat < places, flat, 0))
-        found = []
+        words = []
         for kind in (0, 1):
             m.submodules[f"units{k}_{kind}"] = store = memory.Memory(
                 shape=UNIT_BITS, depth=max(2, places), init=[], attrs=APART
@@ -331,7 +331,7 @@ class TupleBuffer(wiring.Component):
                 write.en.eq(self.units.write & (self.units.kind == kind)),
                 read.addr.eq(place),
             ]
-            found.append(read.data)
+            words.append(read.data)
         late = Signal.like(place, name=f"late{k}")
         limbs = Signal(range(LIMBS_MAX + 1), name=f"limbs{k}")
         m.d.sync += late.eq(place)
@@ -339,14 +339,14 @@ class TupleBuffer(wiring.Component):
             for number, count in enumerate(config.format.limbs):
                 with m.Case(number):
                     m.d.comb += limbs.eq(count)
-        older = found[1][SHIFT_BITS:][: config.format.width]
+        older = words[1][SHIFT_BITS:][: config.format.width]
         for n in range(config.depth - 1):
             later = Signal(len(older), name=f"older{k}_{n}")
             m.d.sync += later.eq(older)
             older = later
         return {
-            "offset": found[0][:OFFSET_BITS],
-            "shift": found[1][:SHIFT_BITS],
+            "offset": words[0][:OFFSET_BITS],
+            "shift": words[1][:SHIFT_BITS],
             "limbs": limbs,
         }, older
 
@@ -356,7 +356,7 @@ class TupleBuffer(wiring.Component):
         # element k belongs to lane (tag.lane + k) mod lanes; rotations modulo `lanes` by 1, 2, 4, … compose
         some = self._some(tag, len(codes))
         turned = [
-            Cat(code, there)[: width + 1] for code, there in zip(codes[:lanes], some, strict=False)
+            Cat(code, valid)[: width + 1] for code, valid in zip(codes[:lanes], some, strict=False)
         ] + [0] * (lanes - len(codes))
         for bit in range(bits_for(lanes - 1) if lanes > 1 else 0):
             step = []

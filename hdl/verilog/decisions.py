@@ -69,17 +69,17 @@ def _after(
         if isinstance(before, Choice):
             before = (Chunk("", 0, 0),)  # stands for it until it is known how often it is needed
         branches = [(p, _after(inside, low, width, before, name)) for p, inside in item.cases]
-        if all(found is before for _, found in branches):
+        if all(subtree is before for _, subtree in branches):
             before = earlier
             continue
         stand_in: Tree = before
         otherwise: Tree = before
         kept: list[tuple[tuple[str, ...], Tree]] = []
-        for patterns, found in branches:
+        for patterns, subtree in branches:
             if not patterns:
-                otherwise = found
+                otherwise = subtree
                 break
-            kept.append((patterns, found))
+            kept.append((patterns, subtree))
         before = _simpler(Choice(item.on, kept, otherwise))
         if stand_in is not earlier:
             assert isinstance(earlier, Choice)
@@ -92,36 +92,36 @@ def _after(
     return before
 
 
-def _count(found: Tree, what: Tree) -> int:
+def _count(node: Tree, what: Tree) -> int:
     """Return how often a value stands in a tree."""
-    if found is what:
+    if node is what:
         return 1
-    if not isinstance(found, Choice):
+    if not isinstance(node, Choice):
         return 0
-    return sum(_count(one, what) for _, one in found.branches) + _count(found.otherwise, what)
+    return sum(_count(one, what) for _, one in node.branches) + _count(node.otherwise, what)
 
 
-def _with(found: Tree, what: Tree, by: Tree) -> Tree:
+def _with(node: Tree, what: Tree, by: Tree) -> Tree:
     """Return a tree with another value in the place of one."""
-    if found is what:
+    if node is what:
         return by
-    if not isinstance(found, Choice):
-        return found
-    branches = [(patterns, _with(one, what, by)) for patterns, one in found.branches]
-    return Choice(found.on, branches, _with(found.otherwise, what, by))
+    if not isinstance(node, Choice):
+        return node
+    branches = [(patterns, _with(one, what, by)) for patterns, one in node.branches]
+    return Choice(node.on, branches, _with(node.otherwise, what, by))
 
 
-def _simpler(found: Choice) -> Tree:
+def _simpler(choice: Choice) -> Tree:
     """Return a choice without the branches that come to what holds otherwise."""
-    patterns = [pattern for given, _ in found.branches for pattern in given]
+    patterns = [pattern for labels, _ in choice.branches for pattern in labels]
     exclusive = len(set(patterns)) == len(patterns) and not any("-" in p for p in patterns)
     if exclusive:  # whatever their order
-        kept = [branch for branch in found.branches if not _same(branch[1], found.otherwise)]
+        kept = [branch for branch in choice.branches if not _same(branch[1], choice.otherwise)]
     else:
-        kept = list(found.branches)
-        while kept and _same(kept[-1][1], found.otherwise):
+        kept = list(choice.branches)
+        while kept and _same(kept[-1][1], choice.otherwise):
             kept.pop()
-    return Choice(found.on, kept, found.otherwise) if kept else found.otherwise
+    return Choice(choice.on, kept, choice.otherwise) if kept else choice.otherwise
 
 
 def _same(one: Tree, other: Tree) -> bool:

@@ -88,15 +88,15 @@ def _runs_of(parts: list[str]) -> Iterator[str]:
 
 def part(bits: Bits, low: int, width: int) -> Bits:
     """Return `width` bits of a value from bit `low` on."""
-    found, at = [], 0
+    chunks, at = [], 0
     for chunk in bits:
         first, last = max(low - at, 0), min(low + width - at, chunk.width)
         if first < last:
             kept = last - first
             text = chunk.value[chunk.width - last : chunk.width - first]
-            found.append(Chunk(chunk.wire, chunk.low + first if chunk.wire else 0, kept, text))
+            chunks.append(Chunk(chunk.wire, chunk.low + first if chunk.wire else 0, kept, text))
         at += chunk.width
-    return tuple(found)
+    return tuple(chunks)
 
 
 def _width(bits: Bits) -> int:

@@ -117,9 +117,9 @@ class _Reader:
 
     def bits(self, tokens: list[str]) -> Bits:
         """Return the one value that the tokens are."""
-        found, rest = self.value(tokens, 0)
+        bits, rest = self.value(tokens, 0)
         assert rest == len(tokens), tokens
-        return found
+        return bits
 
     def value(self, tokens: list[str], at: int) -> tuple[Bits, int]:
         """Return the value that begins at a token, and the place after it."""
@@ -145,15 +145,15 @@ class _Reader:
 
     def body(self, ends: tuple[str, ...]) -> tuple[list[Assignment | Switch], list[str]]:
         """Return what stands before one of the words that end it, and the line with that word."""
-        found: list[Assignment | Switch] = []
+        statements: list[Assignment | Switch] = []
         for tokens in self.lines:
             if tokens[0] in ends:
-                return found, tokens
+                return statements, tokens
             if tokens[0] == "assign":
                 target, at = self.value(tokens, 1)
-                found.append(Assignment(target, self.value(tokens, at)[0]))
+                statements.append(Assignment(target, self.value(tokens, at)[0]))
             elif tokens[0] == "switch":
-                found.append(self.switch(tokens))
+                statements.append(self.switch(tokens))
         raise ValueError("RTLIL ends within a process")
 
     def switch(self, tokens: list[str]) -> Switch:
@@ -178,28 +178,28 @@ class _Reader:
         raise ValueError("RTLIL ends within a cell")
 
     def module(self, name: str, attributes: Attributes) -> Module:
-        module, given = Module(name.removeprefix("\\"), attributes), Attributes()
+        module, marks = Module(name.removeprefix("\\"), attributes), Attributes()
         self.wires = module.wires
         for line in self.lines:
             kind = line[0]
             if kind == "attribute":
-                given[line[1].removeprefix("\\")] = _plain(line[2])
+                marks[line[1].removeprefix("\\")] = _plain(line[2])
                 continue
             if kind == "end":
                 return module
             if kind == "wire":
                 port = next((word for word in ("input", "output", "inout") if word in line), "")
-                module.wires[line[-1]] = Wire(line[-1], int(line[2]), port, given)
+                module.wires[line[-1]] = Wire(line[-1], int(line[2]), port, marks)
             elif kind == "memory":
-                module.memories[line[-1]] = Storage(line[-1], int(line[2]), int(line[4]), given)
+                module.memories[line[-1]] = Storage(line[-1], int(line[2]), int(line[4]), marks)
             elif kind == "cell":
-                module.cells.append(self.cell(line, given))
+                module.cells.append(self.cell(line, marks))
             elif kind == "process":
-                module.processes.append(Process(given, self.body(("end",))[0]))
+                module.processes.append(Process(marks, self.body(("end",))[0]))
             elif kind == "connect":
                 target, at = self.value(line, 1)
                 module.connections.append(Assignment(target, self.value(line, at)[0]))
-            given = Attributes()
+            marks = Attributes()
         raise ValueError("RTLIL ends within a module")
 
 
@@ -210,10 +210,10 @@ def _plain(text: str) -> str:
 
 def parse(text: str) -> Iterator[Module]:
     """Yield the modules of a text, in order."""
-    reader, given = _Reader(text), Attributes()
+    reader, attributes = _Reader(text), Attributes()
     for line in reader.lines:
         if line[0] == "attribute":
-            given[line[1].removeprefix("\\")] = _plain(line[2])
+            attributes[line[1].removeprefix("\\")] = _plain(line[2])
         elif line[0] == "module":
-            yield reader.module(line[1], given)
-            given = Attributes()
+            yield reader.module(line[1], attributes)
+            attributes = Attributes()

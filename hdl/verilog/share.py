@@ -26,7 +26,7 @@ def share(module: Module, is_output: Callable[[Cell, str], bool]) -> None:
     changed = True
     while changed:
         changed = False
-        made: dict[tuple[object, ...], Bits] = {}
+        outputs: dict[tuple[object, ...], Bits] = {}
         kept = []
         for cell in module.cells:
             for port, bits in cell.ports.items():
@@ -39,13 +39,13 @@ def share(module: Module, is_output: Callable[[Cell, str], bool]) -> None:
             signs = (cell.parameters.get("A_SIGNED"), cell.parameters.get("B_SIGNED"))
             inputs = tuple(cell.ports.get(port) for port in "ABS")
             key = (cell.kind, output[0].width, *signs, *inputs)
-            found = _simpler(cell, output[0].width)
-            found = made.get(key) if found is None else found
-            if found is None or output[0].wire in (chunk.wire for chunk in found):
-                made.setdefault(key, output)
+            twin = _simpler(cell, output[0].width)
+            twin = outputs.get(key) if twin is None else twin
+            if twin is None or output[0].wire in (chunk.wire for chunk in twin):
+                outputs.setdefault(key, output)
                 kept.append(cell)
             else:
-                same[output[0].wire] = found
+                same[output[0].wire] = twin
                 changed = True
         module.cells = kept
     for process in module.processes:
@@ -72,24 +72,24 @@ def name_results(module: Module, is_output: Callable[[Cell, str], bool]) -> None
                 outside = cell.kind.startswith("\\") and bits[0].wire not in targets
                 if outside or (cell.kind in _PURE and is_output(cell, port)):
                     computed.add(bits[0].wire)
-    own: dict[str, str] = {}
+    names: dict[str, str] = {}
     kept = []
     for connected in module.connections:
         to, of = connected
         if (
             (len(to), len(of)) == (1, 1)
             and of[0].wire in computed
-            and of[0].wire not in own
+            and of[0].wire not in names
             and _whole(module, of[0])
             and to[0].wire.startswith("\\")
             and to[0].width == module.wires[to[0].wire].width
         ):
-            own[of[0].wire] = to[0].wire
+            names[of[0].wire] = to[0].wire
         else:
             kept.append(connected)
 
     def named(bits: Bits) -> Bits:
-        return tuple(chunk._replace(wire=own.get(chunk.wire, chunk.wire)) for chunk in bits)
+        return tuple(chunk._replace(wire=names.get(chunk.wire, chunk.wire)) for chunk in bits)
 
     module.connections = [Assignment(to, named(of)) for to, of in kept]
     for cell in module.cells:
@@ -114,20 +114,20 @@ def _rewrite(body: list[Assignment | Switch], change: Callable[[Bits], Bits]) ->
 
 def _resolved(bits: Bits, same: dict[str, Bits]) -> Bits:
     """Return a value without the wires that went, neighbouring bits in one chunk."""
-    found: list[Chunk] = []
+    chunks: list[Chunk] = []
     todo = list(reversed(bits))
     while todo:
         chunk = todo.pop()
         if chunk.wire in same:
             todo += reversed(part(same[chunk.wire], chunk.low, chunk.width))
             continue
-        last = found[-1] if found else None
+        last = chunks[-1] if chunks else None
         if last and last.wire == chunk.wire and (not chunk.wire or _follows(last, chunk)):
             text = chunk.value + last.value
-            found[-1] = Chunk(chunk.wire, last.low, last.width + chunk.width, text)
+            chunks[-1] = Chunk(chunk.wire, last.low, last.width + chunk.width, text)
         else:
-            found.append(chunk)
-    return tuple(found)
+            chunks.append(chunk)
+    return tuple(chunks)
 
 
 def _follows(last: Chunk, chunk: Chunk) -> bool:

@@ -69,8 +69,8 @@ def written(
     text of the attribute `src`, None for none, by what something is called and its place in the source (without it there are none).
     """
     modules = list(parse(rtlil))
-    own = [module.name for module in modules]
-    chosen = _plain_names(own) if names is None else names(own)
+    identifiers = [module.name for module in modules]
+    chosen = _plain_names(identifiers) if names is None else names(identifiers)
     for module in modules:
         called = chosen[module.name]
         writer = _Writer(module, chosen, place)
@@ -78,8 +78,8 @@ def written(
 
 
 def _plain_names(modules: Iterable[str]) -> dict[str, str]:
-    given = Names()
-    return {name: given.give(name) for name in modules}
+    names = Names()
+    return {name: names.give(name) for name in modules}
 
 
 class _Writer:
@@ -174,8 +174,8 @@ class _Writer:
         text = operation(cell, self._refer)
         if (len(text) > _LONGEST and net.uses > 1) or len(text) > 2 * _LONGEST:
             return False
-        whole = text.lstrip("~").replace("'", "").replace("_", "").isalnum()
-        self.inside[wire] = text if whole else f"({text})"
+        simple = text.lstrip("~").replace("'", "").replace("_", "").isalnum()
+        self.inside[wire] = text if simple else f"({text})"
         return True
 
     def _short(self, cell: Cell) -> bool:
@@ -225,14 +225,14 @@ class _Writer:
 
     def _source(self, name: str, attributes: Mapping[str, str], end: str = " ") -> str:
         """Return the attributes of what is called `name`, as they stand before it."""
-        found = []
+        entries = []
         for kind, text in attributes.items():
             if kind == "src":
                 where = self.place(name, text) if self.place else None
-                found += [f'src = "{where}"'] if where else []
+                entries += [f'src = "{where}"'] if where else []
             elif kind in ("keep", "ram_style"):
-                found.append(f'{kind} = "{text}"' if kind == "ram_style" else f"{kind} = 1")
-        return f"(* {', '.join(found)} *){end or chr(10)}" if found else ""
+                entries.append(f'{kind} = "{text}"' if kind == "ram_style" else f"{kind} = 1")
+        return f"(* {', '.join(entries)} *){end or chr(10)}" if entries else ""
 
     def _shape(self, wire: str) -> str:
         width = self.module.wires[wire].width
@@ -243,10 +243,10 @@ class _Writer:
         return f" = {constant(init)}" if init and wire in self.registers else ""
 
     def _port(self, wire: str) -> str:
-        found = self.module.wires[wire]
+        port = self.module.wires[wire]
         kind = "reg " if wire in self.registers else "wire "
-        text = f"{found.port} {kind}{self._shape(wire)}{self.called[wire]}{self._start(wire)}"
-        return self._source(self.called[wire], found.attributes) + text
+        text = f"{port.port} {kind}{self._shape(wire)}{self.called[wire]}{self._start(wire)}"
+        return self._source(self.called[wire], port.attributes) + text
 
     def _wires(self) -> Iterator[str]:
         for name, wire in self.module.wires.items():
@@ -305,11 +305,11 @@ class _Writer:
 
     def _instance(self, cell: Cell) -> None:
         kind = cell.kind.removeprefix("\\")
-        given = [f".{name}({_parameter(text)})" for name, text in cell.parameters.items()]
+        settings = [f".{name}({_parameter(text)})" for name, text in cell.parameters.items()]
         joined = [
             f"    .{plain(name)}({self._value(bits)})" for name, bits in cell.ports.items() if bits
         ]
-        parameters = f" #({', '.join(given)})" if given else ""
+        parameters = f" #({', '.join(settings)})" if settings else ""
         name = self.names.give(cell.name)
         head = f"{self._source(cell.name, cell.attributes)}{self.modules.get(kind, kind)}{parameters} {name} ("
         self.body += [head, *(f"{line}," for line in joined[:-1]), *joined[-1:], ");"]
@@ -401,11 +401,11 @@ class _Writer:
 
     def _condition(self, on: Bits, patterns: tuple[str, ...]) -> str | None:
         """Return when a case is taken: "" for always, None for never."""
-        found = [matches(on, pattern, self._refer) for pattern in patterns]
-        found = [term if term is None else bare(term) for term in found]
-        if not patterns or "" in found:
+        conditions = [matches(on, pattern, self._refer) for pattern in patterns]
+        conditions = [term if term is None else bare(term) for term in conditions]
+        if not patterns or "" in conditions:
             return ""
-        terms = [term for term in found if term]
+        terms = [term for term in conditions if term]
         if not terms:
             return None
         return terms[0] if len(terms) == 1 else " || ".join(f"({term})" for term in terms)
@@ -416,15 +416,15 @@ class _Writer:
         name = self._name(target)
         for low, width in segments(process):
             place = name + self._range(target, Chunk(target, low, width))
-            found = tree(process, low, width, partial(self._stage, name, width))
-            self.body.append(f"assign {place} = {self._tree(found, '    ')};")
+            root = tree(process, low, width, partial(self._stage, name, width))
+            self.body.append(f"assign {place} = {self._tree(root, '    ')};")
 
-    def _tree(self, found: Tree, indent: str) -> str:
+    def _tree(self, node: Tree, indent: str) -> str:
         lines: list[str] = []
-        while isinstance(found, Choice):  # what holds otherwise goes on below
-            following = found.otherwise
-            for patterns, inside in found.branches:
-                condition = self._condition(found.on, patterns)
+        while isinstance(node, Choice):  # what holds otherwise goes on below
+            following = node.otherwise
+            for patterns, inside in node.branches:
+                condition = self._condition(node.on, patterns)
                 if condition == "":
                     following = inside
                     break
@@ -432,16 +432,16 @@ class _Writer:
                     text = self._tree(inside, indent + "  ")
                     text = f"({text})" if isinstance(inside, Choice) else text
                     lines.append(f"\n{indent}{condition} ? {text} :")
-            found = following
-        text = self._value(found)
+            node = following
+        text = self._value(node)
         return "".join((*lines, f"\n{indent}{text}")) if lines else text
 
-    def _stage(self, name: str, width: int, found: Choice) -> Bits:
+    def _stage(self, name: str, width: int, choice: Choice) -> Bits:
         """Give a decision on which several branches of a later one fall back a wire of its own."""
         wire = f"$stage{len(self.module.wires)}"
         self.module.wires[wire] = Wire(wire, width, "", {})
         self.called[wire] = self.names.give(f"{name}_before")
-        self.body.append(f"assign {self.called[wire]} = {self._tree(found, '    ')};")
+        self.body.append(f"assign {self.called[wire]} = {self._tree(choice, '    ')};")
         return (Chunk(wire, 0, width),)
 
     # memories

@@ -75,13 +75,13 @@ def run(
     channel = memory.channel()
     reader = Reader(channel, plan.bus_bytes)
     origin = _boot(plan, reader, boot_address) + 1
-    found = sources(reader, origin)
+    ports = sources(reader, origin)
     if plan.reorder:
-        found = [Reordered(plan, source) for source in found]
-    loaders = [Loader(plan, source) for source in found]
+        ports = [Reordered(plan, source) for source in ports]
+    loaders = [Loader(plan, source) for source in ports]
     if rows is not None:
         unit = rows.unit(plan, memory)
-        conductor: _Conductor = _RowConductor(plan, found[0], origin + 1, unit, rows.asked, waits)
+        conductor: _Conductor = _RowConductor(plan, ports[0], origin + 1, unit, rows.asked, waits)
     elif plan.score is None:
         conductor = _Conductor(plan, loaders, origin + 1, waits)
     else:
@@ -214,21 +214,21 @@ class _Conductor:
                 loaders[0].skip(seen, pages)
                 return releases
             self.far_from = page + (_PAUSE if pages else 1)
-        found = [loader.foresee() for loader in loaders]
-        releases = self._try(found)
+        arrivals = [loader.foresee() for loader in loaders]
+        releases = self._try(arrivals)
         self.glide_from = page + (1 if releases else _PAUSE)
-        for loader, seen in zip(loaders, found, strict=True):
+        for loader, seen in zip(loaders, arrivals, strict=True):
             loader.skip(seen[: len(releases) + 1])
         return releases
 
-    def _try(self, found: Sequence[list[int]]) -> list[int]:
+    def _try(self, arrivals: Sequence[list[int]]) -> list[int]:
         """Start the foreseen groups but for each port's last, if slots are free in time; return when they are again."""
-        groups = min([len(seen) for seen in found]) - 1
+        groups = min([len(seen) for seen in arrivals]) - 1
         if groups < 1:
             return []
         names, batches = ("start", "free", "batch", "batch_groups", "first"), self.counts["batches"]
         before = {name: getattr(self, name) for name in names}
-        releases = self._begin(_latest([seen[:groups] for seen in found]))
+        releases = self._begin(_latest([seen[:groups] for seen in arrivals]))
         if all([loader.in_time(releases) for loader in self.loaders]):
             return releases
         vars(self).update(before)
@@ -324,17 +324,17 @@ _Writes = list[tuple[int, dict[int, list[int]]]]
 def _writes(plan: AnalyticsPlan) -> list[_Writes]:
     """Return of each model in memory when its rows change, for each operation."""
     numbers = {b.name: n for n, b in enumerate(plan.buffers) if b.kind == "model"}
-    found: list[_Writes] = []
+    writes: list[_Writes] = []
     for number in (numbers[name] for table in plan.tables for name in table.models):
-        found.append([])
+        writes.append([])
         for op in plan.ops:
             if op.changes_rows and op.dest == number:
                 late: dict[int, list[int]] = {}
                 for cycle in np.flatnonzero(steps(op)[2] == op.extents[2] - 1).tolist():
                     taken = 1 + op.start + cycle
                     late.setdefault(taken % (plan.schedule.change or 1), []).append(taken)
-                found[-1].append((result_delay(op, plan.format, plan.lanes, plan.threads), late))
-    return found
+                writes[-1].append((result_delay(op, plan.format, plan.lanes, plan.threads), late))
+    return writes
 
 
 class _RowConductor(_Conductor):
@@ -367,10 +367,10 @@ class _RowConductor(_Conductor):
         first, count = len(self.closed) - ago, len(self.closed)
         for k in range(bisect_left(self.closed, cycle, first + 1) - 1, count):
             least = self.settled[k] if k == first else self.closed[k] + max(self.late, 1)
-            found = max(cycle, least)
-            if k == count - 1 or found <= self.closed[k + 1]:
+            end = max(cycle, least)
+            if k == count - 1 or end <= self.closed[k + 1]:
                 break
-        return found
+        return end
 
     def writes(self, model: int, cycle: int) -> bool:
         while self.recent and self.recent[0][3] < cycle:
@@ -433,9 +433,9 @@ class _ScoringConductor(_Conductor):
         return releases
 
 
-def _latest(found: Sequence[Sequence[int]]) -> Sequence[int]:
+def _latest(arrivals: Sequence[Sequence[int]]) -> Sequence[int]:
     """From which cycles on groups are seen that all ports must have."""
-    return found[0] if len(found) == 1 else list(map(max, *found))
+    return arrivals[0] if len(arrivals) == 1 else list(map(max, *arrivals))
 
 
 def _boot(plan: AnalyticsPlan, reader: Reader, address: int) -> int:

@@ -82,9 +82,9 @@ def _pad(values: Codes, axis: int, size: int, neutral: int) -> Codes:
 class NoRowOf(NoRow):
     """The tuple of a port that asks for a row that there is not."""
 
-    def __init__(self, found: NoRow, source: np.ndarray) -> None:
-        super().__init__(str(found), found.at)
-        self.port, self.number = source[found.at].tolist()
+    def __init__(self, missing: NoRow, source: np.ndarray) -> None:
+        super().__init__(str(missing), missing.at)
+        self.port, self.number = source[missing.at].tolist()
 
 
 @dataclass
@@ -170,7 +170,7 @@ class Machine:
             buffer = plan.buffers[index]
             self.values[index] = np.asarray(codes, dtype=np.int64).reshape(buffer.rows, buffer.cols)
         self.changed = Changed(plan, models, tables or {})
-        self.values.update(self.changed.values(self.changed.whole))
+        self.values.update(self.changed.values(self.changed.full_reads))
 
     def take(self, tuples: Codes) -> None:
         """Make tuples (n, positions) those that operations of groups read."""
@@ -312,11 +312,11 @@ def train(
         for region in ("group", "batch", "epoch")
     }
     result = TrainingResult({})
-    found = batches(plan, epochs_of_tuples)
+    stream = batches(plan, epochs_of_tuples)
     # a store sees the accesses of one batch after the other
     if plan.by_rows and not tables:
-        found = together(plan, found, lambda tuples: rows_asked(plan, tuples))
-    plan_batches = list(found)
+        stream = together(plan, stream, lambda tuples: rows_asked(plan, tuples))
+    plan_batches = list(stream)
     for _ in range(plan.epochs):
         trained = False
         for batch in plan_batches:

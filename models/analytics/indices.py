@@ -77,14 +77,14 @@ def _told(
     at = {integer.position for integer in plan.layout.integers}
     sources = tuple(s for s in plan.layout.sources if s.position not in at)
     bare = replace(plan, layout=replace(plan.layout, sources=sources, integers=()))
-    found = walk_port(bare, pages, first, stride).error
-    if found is None or (found.code, found.block, found.line) != (
+    cause = walk_port(bare, pages, first, stride).error
+    if cause is None or (cause.code, cause.block, cause.line) != (
         error.code,
         error.block,
         error.line,
     ):
         return error
-    return replace(error, column=found.column, detail=found.detail)
+    return replace(error, column=cause.column, detail=cause.detail)
 
 
 def _told_index(
@@ -156,7 +156,7 @@ class _Judge:
             self.wrong = 0
             self.port.tuples, self.port.where = self.port.tuples[:0], self.port.where[:0]
             return None
-        found = [np.zeros((len(self.delivered), 0), np.int64)]
+        integers = [np.zeros((len(self.delivered), 0), np.int64)]
         at = self.plan.layout.beats * self.plan.lanes
         for index in self.plan.indices:
             of_index: list[NDArray[np.int64]] = []
@@ -171,18 +171,18 @@ class _Judge:
                 of_index.append(np.where(unseen, index.counts - 1, values) if last else values)
             short = index.places - sum(part.shape[1] for part in of_index)
             of_index.append(np.full((len(self.delivered), short), ABSENT))
-            found += of_index
+            integers += of_index
             at += index.places
-        return np.concatenate(found, axis=1)
+        return np.concatenate(integers, axis=1)
 
     def _places(self, values: Any, index: Index, name: str) -> NDArray[np.int64]:
         """Return a column's integers of the delivered tuples, no more than an index has places; longer arrays are errors."""
-        found = padded(values)[self.delivered]
-        long = found[:, index.places :] != ABSENT
+        integers = padded(values)[self.delivered]
+        long = integers[:, index.places :] != ABSENT
         if long.any():
-            told = lambda place: f"more than {index.places} elements"
-            self._say(long, "error", PageError.ARRAY_SHAPE, name, -1, told)
-        return found[:, : index.places]
+            text = lambda place: f"more than {index.places} elements"
+            self._say(long, "error", PageError.ARRAY_SHAPE, name, -1, text)
+        return integers[:, : index.places]
 
     def _judged(
         self, values: NDArray[np.int64], counts: int, name: str, item: int
@@ -200,11 +200,11 @@ class _Judge:
             self._say(unseen, plan.on_unseen, IndexCode.VALUE_UNSEEN, name, item, lambda v: "")
         labels = plan.schema.column(name).labels
 
-        told = lambda place: _beyond(int(values[place]), counts, labels)
-        self._say(beyond, plan.on_index, PageError.VALUE_INDEX, name, item, told)
+        text = lambda place: _beyond(int(values[place]), counts, labels)
+        self._say(beyond, plan.on_index, PageError.VALUE_INDEX, name, item, text)
         return values
 
-    def _say(self, wrong: Any, policy: str, code: Any, name: str, item: int, told: Any) -> None:
+    def _say(self, wrong: Any, policy: str, code: Any, name: str, item: int, text: Any) -> None:
         """Leave tuples out, or note the first as the error if it comes before what was found."""
         tuples = wrong.any(axis=1)
         if policy == "skip":
@@ -213,13 +213,13 @@ class _Judge:
             self.port.counts.index_rows += more * (code is PageError.VALUE_INDEX)
             self.port.counts.unseen_rows += more * (code is IndexCode.VALUE_UNSEEN)
             return
-        found = np.nonzero(tuples & ~self.left)[0]
-        if not len(found) or found[0] >= self.wrong:
+        numbers = np.nonzero(tuples & ~self.left)[0]
+        if not len(numbers) or numbers[0] >= self.wrong:
             return
-        self.wrong = int(found[0])
+        self.wrong = int(numbers[0])
         block, line = self.port.where[self.wrong].tolist()
         place = int(wrong[self.wrong].argmax())
-        told_of = told((self.wrong, place))
+        told_of = text((self.wrong, place))
         self.port.error = HardwareError(
             code, block, line, item + place + 1, column=name, detail=told_of
         )
@@ -233,8 +233,8 @@ class _Judge:
         for op, rows in asked:
             name, most = plan.buffers[op.operands[0].buffer].name, op.detail[0]
             beyond = (rows != ABSENT) & ((rows < 0) | (rows >= most))
-            told = lambda place: f"row {rows[place]} of {name}, which has 0 to {most - 1}"  # noqa: B023
-            self._say(beyond, plan.on_index, code, "", -1, told)
+            text = lambda place: f"row {rows[place]} of {name}, which has 0 to {most - 1}"  # noqa: B023
+            self._say(beyond, plan.on_index, code, "", -1, text)
 
 
 def padded(values: Any) -> NDArray[np.int64]:
@@ -245,14 +245,14 @@ def padded(values: Any) -> NDArray[np.int64]:
         return padded(np.ma.masked_array(np.frombuffer(days, "<i4"), null))
     if isinstance(values, list):
         longest = max((len(v) for v in values if v is not None), default=0)
-        found = np.full((len(values), max(longest, 1)), ABSENT)
+        table = np.full((len(values), max(longest, 1)), ABSENT)
         for n, cells in enumerate(values):
             if cells is None:
-                found[n, 0] = _NULL
+                table[n, 0] = _NULL
             else:
-                found[n, : len(cells)] = padded(cells)[:, 0] if len(cells) else ABSENT
-        return found
+                table[n, : len(cells)] = padded(cells)[:, 0] if len(cells) else ABSENT
+        return table
     masked = np.ma.asarray(values)
-    found = np.maximum(masked.filled(0).astype(np.int64), _LEAST)
-    found[np.ma.getmaskarray(masked)] = _NULL
-    return found.reshape(len(found), -1) if found.size else np.full((len(found), 1), ABSENT)
+    table = np.maximum(masked.filled(0).astype(np.int64), _LEAST)
+    table[np.ma.getmaskarray(masked)] = _NULL
+    return table.reshape(len(table), -1) if table.size else np.full((len(table), 1), ABSENT)

@@ -59,21 +59,21 @@ def port_pages(plan: AnalyticsPlan, pages: np.ndarray) -> list[np.ndarray]:
 
 def ports(plan: AnalyticsPlan, pages: np.ndarray) -> list[Port] | HardwareError:
     """Return what each port's pages give, or the error that ends the run: that of the lowest page."""
-    found = [walk_port(plan, part, q, plan.ports) for q, part in enumerate(port_pages(plan, pages))]
-    errors = [port.error for port in found if port.error is not None]
-    return min(errors, key=lambda e: e.block) if errors else found
+    walks = [walk_port(plan, part, q, plan.ports) for q, part in enumerate(port_pages(plan, pages))]
+    errors = [port.error for port in walks if port.error is not None]
+    return min(errors, key=lambda e: e.block) if errors else walks
 
 
 def walk(plan: AnalyticsPlan, pages: np.ndarray) -> tuple[list[Codes], RowCounts] | HardwareError:
     """Return each port's tuples (n, positions) as the Striders deliver them and what was left out and counted, or the error that ends the
     run: that of the lowest page."""
-    found = ports(plan, pages)
-    if isinstance(found, HardwareError):
-        return found
+    walks = ports(plan, pages)
+    if isinstance(walks, HardwareError):
+        return walks
     counts = RowCounts()
-    for port in found:
+    for port in walks:
         counts.add(port.counts)
-    return [port.tuples for port in found], counts
+    return [port.tuples for port in walks], counts
 
 
 def order(plan: AnalyticsPlan, pages: np.ndarray) -> np.ndarray | HardwareError:
@@ -81,10 +81,10 @@ def order(plan: AnalyticsPlan, pages: np.ndarray) -> np.ndarray | HardwareError:
 
     Rows that are seen are numbered from 0 in the order of pages and line pointers; those that are left out are not returned.
     """
-    found = ports(plan, pages)
-    if isinstance(found, HardwareError):
-        return found
-    seen = [port.seen for port in found]
+    walks = ports(plan, pages)
+    if isinstance(walks, HardwareError):
+        return walks
+    seen = [port.seen for port in walks]
     block, line, _ = np.concatenate(seen).T
     number = np.empty(len(block), np.int64)
     number[np.lexsort((line, block))] = np.arange(len(block))
@@ -98,23 +98,23 @@ def golden(
     plan: AnalyticsPlan, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes]
 ) -> TrainingResult | HardwareError:
     """Return the golden result of training on heap pages (pages, page_size), or the run's error."""
-    found = ports(plan, pages)
-    if isinstance(found, HardwareError):
-        return found
-    tuples, counts = [port.tuples for port in found], RowCounts()
-    for port in found:
+    walks = ports(plan, pages)
+    if isinstance(walks, HardwareError):
+        return walks
+    tuples, counts = [port.tuples for port in walks], RowCounts()
+    for port in walks:
         counts.add(port.counts)
     try:
         trained = train(plan, tuples, dict(models), runs)
     except NoRowOf as missing:  # a row that values name
-        block, line = found[missing.port].where[missing.number].tolist()
+        block, line = walks[missing.port].where[missing.number].tolist()
         code, detail = PageError.VALUE_INDEX, str(missing)
-        return HardwareError(code, block, line, detail=detail, told=_BY_VALUES)
+        return HardwareError(code, block, line, detail=detail, advice=_BY_VALUES)
     if plan.watches and trained.beyond is not None:
         (of, number), what = trained.beyond
-        block, line = found[of].where[number].tolist()
-        said = f"{what}, by line pointer {line} of block {block}"
-        return HardwareError(RowCode.ROW_OVERFLOW, detail=said)
+        block, line = walks[of].where[number].tolist()
+        message = f"{what}, by line pointer {line} of block {block}"
+        return HardwareError(RowCode.ROW_OVERFLOW, detail=message)
     trained.inputs = replace(counts, lost=lost(plan.walk, pages, tuples))
     return trained
 
@@ -163,13 +163,13 @@ def model_cycles(
     assert not costs.errors
 
     def sources(reader: Reader, origin: int) -> list[TupleSource]:
-        made: list[TupleSource] = []
+        models: list[TupleSource] = []
         for q in range(plan.ports):
             part = costs.every(plan.ports, q)
             port = (
                 memory.port(plan.bus_bytes) if q else reader.port
             )  # the boot image leaves its trace on port 0
-            made.append(
+            models.append(
                 PortModel(
                     plan.port,
                     part,
@@ -182,7 +182,7 @@ def model_cycles(
                 if part.runs
                 else EmptySource(origin)
             )
-        return made
+        return models
 
     return run(
         plan,
@@ -198,14 +198,14 @@ def model_cycles(
 
 def rows_in_memory(plan: AnalyticsPlan, tuples: Codes) -> np.ndarray:
     """Return which rows of models in memory tuples ask for (tuples, places of the row unit), as `walk_port` has them."""
-    found, at = [np.zeros((len(tuples), 0), np.int64)], plan.layout.beats * plan.lanes
+    columns, at = [np.zeros((len(tuples), 0), np.int64)], plan.layout.beats * plan.lanes
     assert plan.row_unit is not None
     positions = {place.position for place in plan.row_unit.places}
     for index in plan.indices:
         if plan.layout.field(index.name).position in positions:
-            found.append(tuples[:, at : at + index.places])
+            columns.append(tuples[:, at : at + index.places])
         at += index.places
-    return np.concatenate(found, axis=1)
+    return np.concatenate(columns, axis=1)
 
 
 def drawn(plan: AnalyticsPlan, tuples: int, zipf: float = 0.0) -> Codes:
@@ -214,20 +214,20 @@ def drawn(plan: AnalyticsPlan, tuples: int, zipf: float = 0.0) -> Codes:
     `zipf`: the k-th of a column's rows, in an order that is drawn as well, comes k ** −zipf times as often as the first; 0: all come alike.
     """
     rng = np.random.default_rng(1)
-    found = [np.zeros((tuples, plan.layout.beats * plan.lanes), np.int64)]
+    columns = [np.zeros((tuples, plan.layout.beats * plan.lanes), np.int64)]
     for index in plan.indices:
         order, shares = np.empty(0, np.int64), np.empty(0)
         for k in range(index.places):
             _, begin, counts = index.columns[min(k, len(index.columns) - 1)]
             rows = min(counts, index.counts)
             if not zipf:
-                found.append(begin + rng.integers(0, rows, (tuples, 1)))
+                columns.append(begin + rng.integers(0, rows, (tuples, 1)))
                 continue
             if k < len(index.columns):  # places of one column share its rows
                 order, shares = rng.permutation(rows), np.cumsum(np.arange(1, rows + 1) ** -zipf)
             at = np.searchsorted(shares, rng.random((tuples, 1)) * shares[-1])
-            found.append(begin + order[np.minimum(at, rows - 1)])
-    return np.concatenate(found, axis=1)
+            columns.append(begin + order[np.minimum(at, rows - 1)])
+    return np.concatenate(columns, axis=1)
 
 
 @dataclass(frozen=True)

@@ -92,9 +92,9 @@ class Loader:
     def __init__(self, plan: AnalyticsPlan, source: TupleSource):
         self.source, self.threads = source, plan.threads_per_port
         self.batch = plan.merge_count // plan.ports
-        self.whole = (
+        self.even = (
             not self.batch % self.threads
-        )  # whether all groups are, but for an epoch's last
+        )  # whether all groups have as many tuples, but for an epoch's last
         self.position = 0  # else: place in the batch of the next group's first tuple
         self.seen: list[int] = []  # groups that wait: from which cycle each is seen
         self.counts: list[int] = []  # and its tuples
@@ -109,12 +109,12 @@ class Loader:
         seen = self.seen
         while len(seen) < 2 and self.ended is None:
             ready = self.release[len(seen) :]
-            sizes = [self.threads] * len(ready) if self.whole else self._sizes(len(ready))
+            sizes = [self.threads] * len(ready) if self.even else self._sizes(len(ready))
             cycles, last, over = self.source.take(ready, sizes)
             seen += [cycle + 1 for cycle in cycles]
             self.counts += sizes[: len(cycles)]
             self.counts[-1] = last
-            if not self.whole:
+            if not self.even:
                 self.position = (self.position + sum(sizes[: len(cycles)])) % self.batch
             if over:
                 self.ended, self.position = seen[-1], 0
@@ -133,7 +133,7 @@ class Loader:
 
     def foresee(self) -> list[int]:
         """From which cycles on groups are seen: those that wait, and others if slots will be free in time for them."""
-        if not self.whole or self.ended is not None:
+        if not self.even or self.ended is not None:
             return self.seen
         self.firsts, lasts = self.source.foresee(self.threads)
         return self.seen + [cycle + 1 for cycle in lasts]

@@ -38,9 +38,9 @@ def window(plan: AnalyticsPlan) -> int:
     alone = not any(op.merge or (op.region != "group" and not op.changes_rows) for op in plan.ops)
     if not alone or plan.layout.beats > 1 or plan.dedupe or plan.watches:
         return 0
-    found = places(plan)
-    few = sum(len(group) ** 2 for group in found) <= _PAIRS
-    return WINDOW if found and few else 0
+    groups = places(plan)
+    few = sum(len(group) ** 2 for group in groups) <= _PAIRS
+    return WINDOW if groups and few else 0
 
 
 def places(plan: AnalyticsPlan) -> list[tuple[tuple[int, int], ...]]:
@@ -78,12 +78,12 @@ def row_bits(plan: AnalyticsPlan) -> int:
 
 def reach(plan: AnalyticsPlan) -> int:
     """Return behind how many tuples a change waits no more for one of its row."""
-    step, found = plan.schedule.change, 1
+    step, distance = plan.schedule.change, 1
     for later, first in in_unit(plan):
         one, two = plan.ops[first], plan.ops[later]
         age = two.start - one.start - (one.extents[0] - 1) * one.extents[1]
-        found = max(found, (gap(plan, one) - 1 - age) // step)
-    return min(found, _REACH)
+        distance = max(distance, (gap(plan, one) - 1 - age) // step)
+    return min(distance, _REACH)
 
 
 def in_turn(plan: AnalyticsPlan, tuples: Codes) -> Codes:
@@ -91,7 +91,7 @@ def in_turn(plan: AnalyticsPlan, tuples: Codes) -> Codes:
     if not plan.reorder:
         return tuples
     rows = _rows(plan, tuples)
-    most, found = reach(plan), list[int]()
+    most, order = reach(plan), list[int]()
     for begin in range(0, len(rows), plan.merge_count):
         end = min(begin + plan.merge_count, len(rows))
         waiting, latest = deque[int](), deque[tuple[int, ...]](maxlen=most)
@@ -102,8 +102,8 @@ def in_turn(plan: AnalyticsPlan, tuples: Codes) -> Codes:
                 chosen = _next(waiting, rows, latest)
                 latest.append(rows[chosen])
                 waiting.remove(chosen)
-                found.append(chosen)
-    return tuples[np.array(found, np.int64)]
+                order.append(chosen)
+    return tuples[np.array(order, np.int64)]
 
 
 def _rows(plan: AnalyticsPlan, tuples: Codes) -> list[tuple[int, ...]]:
@@ -114,12 +114,12 @@ def _rows(plan: AnalyticsPlan, tuples: Codes) -> list[tuple[int, ...]]:
         column |= {first + k: at + k for k in range(index.places)}
         at += index.places
     most = max(index.counts for index in plan.indices)
-    found = [
+    columns = [
         tuples[:, column[position]] + number * most
         for number, group in enumerate(places(plan))
         for position, _ in group
     ]
-    return list(zip(*(rows.tolist() for rows in found), strict=True))
+    return list(zip(*(rows.tolist() for rows in columns), strict=True))
 
 
 def _next(
@@ -168,17 +168,17 @@ class Reordered(TupleSource):
 
     def _choose(self, earliest: int) -> bool:
         """Let a tuple or an epoch's end go on, from cycle `earliest` on; return whether it was an end."""
-        there = -1
+        arrival = -1
         for n in range(min(self.window, self.left)):
             if n == len(self.came):
                 free = self.gone[n]  # the one in whose place it comes
                 [cycle], _, end = self.source.take([free], [1])
                 self.came.append((cycle, end))
-            there, end = self.came[n]
+            arrival, end = self.came[n]
             if end:
                 break
         over = self.came[0][1]
-        self.gone.append(max(there, self.gone[-1], earliest - 1) + 1)
+        self.gone.append(max(arrival, self.gone[-1], earliest - 1) + 1)
         self.left = self.batch if over or self.left == 1 else self.left - 1
         self.came.popleft()
         return over

@@ -54,10 +54,10 @@ def estimate(plan: AnalyticsPlan, target: Target) -> Resources:
         if target.dsp
         else 0
     )
-    found = parts(plan, target)
+    costs = parts(plan, target)
     return Resources(
-        round(sum(part.lut for part in found.values())),
-        round(sum(part.ff for part in found.values())),
+        round(sum(part.lut for part in costs.values())),
+        round(sum(part.ff for part in costs.values())),
         dsp,
         *memory_blocks(memories, target),
     )
@@ -67,18 +67,18 @@ def parts(plan: AnalyticsPlan, target: Target) -> dict[str, Cost]:
     """Return look-up tables and flip-flops of each part of the hardware: all threads, core, memory ports, shell, and the device around them."""
     copies = {"thread": plan.threads, "port": plan.ports}
     flops = _flops(plan)
-    found = {}
+    costs = {}
     for part, counts in features(plan, target).items():
         scale = (UNITS if part in ("core", "thread") else CONTROL)[target.family]
         luts = sum(COEFFICIENTS[part].get(name, 0.0) * count for name, count in counts.items())
-        found[part] = Cost(
+        costs[part] = Cost(
             round(copies.get(part, 1) * luts * scale), round(copies.get(part, 1) * flops[part])
         )
     if plan.row_unit is not None:
-        found["rows"] = plan.row_unit.cost + _ports_of_rows(plan)
+        costs["rows"] = plan.row_unit.cost + _ports_of_rows(plan)
     if plan.reorder:
-        found["reorder"] = reorder.cost(plan)
-    return found
+        costs["reorder"] = reorder.cost(plan)
+    return costs
 
 
 def _ports_of_rows(plan: AnalyticsPlan) -> Cost:
@@ -96,15 +96,15 @@ def _ports_of_rows(plan: AnalyticsPlan) -> Cost:
 def features(plan: AnalyticsPlan, target: Target) -> dict[str, dict[str, float]]:
     """Return how many of each kind of thing there are in one of each part: `COEFFICIENTS` has what one takes."""
     ultra = ultra_shapes(storages.memories(plan), target) if target.uram else ()
-    found: dict[str, dict[str, float]] = {
+    counts: dict[str, dict[str, float]] = {
         "shell": {"shell": 1, "wide": int(not plan.lean)},
         "port": strider.features(plan.port, target.family, ultra),
         "core": _core(plan, target),
         "thread": _thread(plan, target),
     }
     if target.shared is not None:
-        found["device"] = {"device": 1}
-    return found
+        counts["device"] = {"device": 1}
+    return counts
 
 
 def cost(fn: str, fmt: Format, multiplier: tuple[int, int]) -> Cost:
@@ -159,15 +159,15 @@ def _datapath(plan: AnalyticsPlan, target: Target, home: str) -> dict[str, float
 
 def _storage(memory: Storage, target: Target) -> float:
     """Return the look-up tables of a memory: LUT RAM or multiplexers of flip-flops, and what makes block RAM read the old word while the new one is written."""
-    found = map_storage(memory, target.family)
-    choice = (found.banks - 1) * memory.width * memory.readers * 0.7
-    if found.blocks:
+    mapping = map_storage(memory, target.family)
+    choice = (mapping.banks - 1) * memory.width * memory.readers * 0.7
+    if mapping.blocks:
         return choice + (
             0 if memory.apart or not memory.granules else memory.readers * (memory.width + 8) + 4
         )
-    if found.cells:
-        return choice + 4 * found.cells
-    return 0.6 * found.bits * memory.readers + 8 if memory.depth > 1 else 0
+    if mapping.cells:
+        return choice + 4 * mapping.cells
+    return 0.6 * mapping.bits * memory.readers + 8 if memory.depth > 1 else 0
 
 
 def _flops(plan: AnalyticsPlan) -> Mapping[str, float]:

@@ -35,12 +35,12 @@ def _with_constant(op: Op, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def _arithmetic(name: str) -> Unit:
     def result(machine: Machine, op: Op, operands: Sequence[np.ndarray]) -> np.ndarray:
-        given = _with_constant(op, operands)
-        wide = too_wide(name, *given)
+        arguments = _with_constant(op, operands)
+        wide = too_wide(name, *arguments)
         if wide.any():
             of_tuples = np.asarray(wide.any(axis=(-3, -2, -1)))
             machine.wide = of_tuples if machine.wide is None else machine.wide | of_tuples
-        return ARITHMETIC[name](*given)
+        return ARITHMETIC[name](*arguments)
 
     return result
 
@@ -80,8 +80,8 @@ UNITS: dict[str, Unit] = {
 def integer_runs(plan: AnalyticsPlan) -> list[np.ndarray]:
     """Return what is fixed for a run, as far as integers are made of it, for a `Machine` that is asked which rows tuples name."""
     numbers = plan.notes["run_values"]
-    found = (np.asarray(numbers[plan.buffers[n].name], np.float64) for n in plan.runs)
-    return [values.astype(np.int64) for values in found]
+    arrays = (np.asarray(numbers[plan.buffers[n].name], np.float64) for n in plan.runs)
+    return [values.astype(np.int64) for values in arrays]
 
 
 def asked(machine: Machine, tuples: Codes) -> Iterator[tuple[Op, np.ndarray]]:
@@ -126,19 +126,19 @@ def read(machine: Machine, op: Op) -> Codes:
     asked = _asked(machine, index, op.detail[0])
     changed = machine.changed.tables.get(table)
     if changed is None:
-        found = taken(machine.values[table].reshape(op.detail[0], -1), asked)
+        rows = taken(machine.values[table].reshape(op.detail[0], -1), asked)
     else:
-        found = changed.read(asked)
+        rows = changed.read(asked)
     buffer = machine.plan.buffers[op.dest]
     shape = (buffer.rows, buffer.cols)
-    return found.reshape(-1, *shape) if machine.values[index].ndim == 3 else found.reshape(shape)
+    return rows.reshape(-1, *shape) if machine.values[index].ndim == 3 else rows.reshape(shape)
 
 
 class Changed:
     """The models whose rows change, as tables, and the changes of the batch that is under way."""
 
     def __init__(
-        self, plan: AnalyticsPlan, models: Mapping[int, Codes], made: Mapping[str, Made]
+        self, plan: AnalyticsPlan, models: Mapping[int, Codes], factories: Mapping[str, Made]
     ) -> None:
         self.plan = plan
         self.tables: dict[int, Table] = {}
@@ -147,10 +147,10 @@ class Changed:
         self.beyond: tuple[int, str] | None = None
         changed = {op.dest: op.detail[0] for op in plan.ops if op.changes_rows}
         for number, rows in changed.items() if models else ():
-            make = made.get(plan.buffers[number].name, Table)
+            make = factories.get(plan.buffers[number].name, Table)
             self.tables[number] = make(models[number].reshape(rows, -1), plan.format)
         #: tables that something reads whole
-        self.whole = {
+        self.full_reads = {
             operand.buffer
             for op in plan.ops
             for operand in op.operands[op.touches_rows :]
@@ -163,12 +163,12 @@ class Changed:
 
     def values(self, numbers: Iterable[int] | None = None) -> dict[int, Codes]:
         """Return tables as buffers hold them, all of them where none are named."""
-        found = {}
+        codes = {}
         for number in self.tables if numbers is None else numbers:
             table, buffer = self.tables[number], self.plan.buffers[number]
             table.flush()
-            found[number] = table.codes.reshape(buffer.rows, buffer.cols)
-        return found
+            codes[number] = table.codes.reshape(buffer.rows, buffer.cols)
+        return codes
 
     def add(self, machine: Machine, op: Op, tuples: int) -> None:
         """Note a change for each of some tuples."""
@@ -187,7 +187,7 @@ class Changed:
         beyond = []
         for number, changes in self.waiting.items():
             table = self.tables[number]
-            if number in self.whole and self.plan.until is not None:
+            if number in self.full_reads and self.plan.until is not None:
                 table.codes = table.codes.copy()  # the test of an epoch sees the batch's own
             table.change(changes)
             if table.beyond is not None:
@@ -195,4 +195,4 @@ class Changed:
                 what = f"row {row} of {self.plan.buffers[number].name}, column {column + 1}"
                 beyond.append((at, what))
         self.waiting, self.beyond = {}, min(beyond, default=None)
-        return self.values(self.whole)
+        return self.values(self.full_reads)

@@ -29,12 +29,12 @@ def scores(
         n: np.asarray(models[plan.buffers[n].name], np.int64).reshape(plan.buffers[n].rows, -1)
         for n in plan.models
     }
-    found = [np.zeros(0, np.int64)]
+    parts = [np.zeros(0, np.int64)]
     for first in range(0, len(tuples), _CHUNK):
         part = tuples[first : first + _CHUNK]
         machine = Machine(plan, runs, start)
         machine.take(part)
         for op in plan.ops:
             machine.run(op, len(part))
-        found.append(np.broadcast_to(machine.values[plan.score], (len(part), 1, 1))[:, 0, 0])
-    return np.concatenate(found)
+        parts.append(np.broadcast_to(machine.values[plan.score], (len(part), 1, 1))[:, 0, 0])
+    return np.concatenate(parts)

@@ -224,13 +224,13 @@ class Block:
 
     def image(self, models: Sequence[Codes], container: int) -> np.ndarray:
         """Return the bytes of the models' codes (rows, cols), not filled up to a bus word."""
-        found = np.zeros((self.beats, self.size // container), np.int64)
+        content = np.zeros((self.beats, self.size // container), np.int64)
         for part, codes in zip(self.parts, models, strict=True):
             rows, cols = codes.shape
             wide = np.zeros((rows, self.beats // rows * part.codes), np.int64)
             wide[:, :cols] = codes
-            found[:, part.first : part.first + part.codes] = wide.reshape(self.beats, part.codes)
-        return found.astype(f"<u{container}").view(np.uint8).ravel()
+            content[:, part.first : part.first + part.codes] = wide.reshape(self.beats, part.codes)
+        return content.astype(f"<u{container}").view(np.uint8).ravel()
 
     def codes(self, image: Codes, part: Part, shape: tuple[int, int]) -> Codes:
         """Return a model's codes, of this shape, from those at the block's place."""
@@ -242,22 +242,22 @@ def blocks(plan: AnalyticsPlan) -> list[Block]:
     """Return what goes in and out beat by beat, in order: the models of a plan with rows, those of as many beats together where a bus word has a beat of
     each. Of other plans each code goes by itself."""
     bus, container = plan.bus_bytes, plan.format.container
-    made: list[tuple[int, list[Part]]] = []
+    groups: list[tuple[int, list[Part]]] = []
     for n in plan.core.models if plan.by_rows else ():
         buffer = plan.core.buffers[n]
         beats, codes = buffer.beats(plan.lanes), buffer.width(plan.lanes)
-        for known, parts in made:
+        for known, parts in groups:
             used = parts[-1].first + parts[-1].codes
             if known == beats and (used + codes) * container <= bus:
                 parts.append(Part(n, used, codes))
                 break
         else:
-            made.append((beats, [Part(n, 0, codes)]))
-    found = []
-    for beats, parts in made:
+            groups.append((beats, [Part(n, 0, codes)]))
+    blocks = []
+    for beats, parts in groups:
         size = 1 << ((parts[-1].first + parts[-1].codes) * container - 1).bit_length()
-        found.append(Block(tuple(parts), beats, size, max(bus // size, 1), max(size // bus, 1)))
-    return found
+        blocks.append(Block(tuple(parts), beats, size, max(bus // size, 1), max(size // bus, 1)))
+    return blocks
 
 
 def sizes(plan: AnalyticsPlan) -> tuple[int, int, int]:

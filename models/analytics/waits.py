@@ -50,7 +50,7 @@ def _spans(plan: AnalyticsPlan, op: Op) -> list[range]:
 
 def in_unit(plan: AnalyticsPlan) -> dict[tuple[int, int], int]:
     """Return by (later, first), two operations of a plan or one twice, how old a beat of the first one may be at least that the later one's waits for."""
-    found: dict[tuple[int, int], int] = {}
+    ages: dict[tuple[int, int], int] = {}
     changes = [n for n, op in enumerate(plan.ops) if op.changes_rows]
     step, most = plan.schedule.change, plan.merge_count - 1
     for later, first in product(changes if plan.schedule.by_row else [], changes):
@@ -62,8 +62,8 @@ def in_unit(plan: AnalyticsPlan) -> dict[tuple[int, int], int]:
             age += turns * step
             meet = rows.start < others.stop and others.start < rows.stop
             if meet and turns <= most and age < gap(plan, one):
-                found[later, first] = min(age, found.get((later, first), age))
-    return found
+                ages[later, first] = min(age, ages.get((later, first), age))
+    return ages
 
 
 @dataclass
@@ -78,9 +78,9 @@ class Waits:
 
     def alike(self, batches: int) -> Waits:
         """Return those of so many batches, each of which waits as long as these do on average. Models lie on the chip."""
-        own = len(self.total)
-        each = -(-sum(self.total) // own)
-        return Waits([each] * batches, self.chain * (batches // own), self.last)
+        count = len(self.total)
+        each = -(-sum(self.total) // count)
+        return Waits([each] * batches, self.chain * (batches // count), self.last)
 
     def taken(self, batch: int, cycle: int) -> int:
         """Return which beat is taken so many cycles behind a batch's close: when it were taken if nothing waited; −1 for none."""
@@ -95,9 +95,9 @@ class Waits:
 def waits(plan: AnalyticsPlan, tuples: Codes) -> Waits:
     """Return how long changes wait in an epoch of tuples, which have the places of indices behind their codes (`indices.walk_port`)."""
     size, count = plan.merge_count, len(tuples)
-    found = Waits([0] * -(-count // max(size, 1)))
+    waits = Waits([0] * -(-count // max(size, 1)))
     if not in_unit(plan):
-        return found
+        return waits
     changes = [(op, rows) for op, rows in rows_asked(plan, tuples) if op.changes_rows]
     most, wide = (
         max(of(op) for op, _ in changes)
@@ -115,8 +115,8 @@ def waits(plan: AnalyticsPlan, tuples: Codes) -> Waits:
         parts.append(tuple(v[rows[:, place] >= 0] for v in (batch, key, when, apart)))
     batch, key = (np.concatenate([part[n] for part in parts]) for n in (0, 1))
     when, apart = (np.concatenate([part[n] for part in parts]) for n in (2, 3))
-    found.chain = int(np.bincount(np.unique(key, return_inverse=True)[1], apart).max(initial=0))
-    found.last = int(apart.max(initial=0))
+    waits.chain = int(np.bincount(np.unique(key, return_inverse=True)[1], apart).max(initial=0))
+    waits.last = int(apart.max(initial=0))
     order = np.lexsort((when, key, batch))
     first, then = order[:-1], order[1:]
     near = (batch[first] == batch[then]) & (key[first] == key[then])
@@ -124,20 +124,20 @@ def waits(plan: AnalyticsPlan, tuples: Codes) -> Waits:
     first, then = first[near], then[near]
     order = np.lexsort((when[then], batch[then]))
     first, then = first[order], then[order]
-    _follow(found, *(v.tolist() for v in (batch[then], when[first], when[then], apart[first])))
-    return found
+    _follow(waits, *(v.tolist() for v in (batch[then], when[first], when[then], apart[first])))
+    return waits
 
 
 def _follow(
-    found: Waits, batches: list[int], firsts: list[int], thens: list[int], gaps: list[int]
+    waits: Waits, batches: list[int], firsts: list[int], thens: list[int], gaps: list[int]
 ) -> None:
     """Go through pairs of changes that lie near, in the order of the later ones."""
     for batch, first, then, gap in zip(batches, firsts, thens, gaps, strict=True):
-        steps = found.steps.setdefault(batch, [])
+        steps = waits.steps.setdefault(batch, [])
         before = next((late for begin, late in reversed(steps) if begin <= first), 0)
         late = first + before + gap - then
-        if late > found.total[batch]:
-            found.total[batch] = late
+        if late > waits.total[batch]:
+            waits.total[batch] = late
             if steps and steps[-1][0] == then:
                 steps.pop()
             steps.append((then, late))

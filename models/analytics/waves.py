@@ -26,15 +26,15 @@ Rows = Sequence[tuple[Op, np.ndarray]]
 
 
 def together(
-    plan: AnalyticsPlan, found: Iterable[Batch], asked: Callable[[Codes], Rows]
+    plan: AnalyticsPlan, stream: Iterable[Batch], asked: Callable[[Codes], Rows]
 ) -> Iterator[Batch]:
     """Yield the batches of an epoch, several as one where that makes no difference. `asked`: the rows that tuples name by integers alone."""
-    batches = [batch for batch in found if len(batch.tuples)]
+    batches = [batch for batch in stream if len(batch.tuples)]
     touching = [op for op in plan.ops if op.touches_rows]
     changed = {op.dest for op in touching if op.changes_rows}
-    whole = {o.buffer for op in plan.ops for o in op.operands[op.touches_rows :]} & changed
+    full_reads = {o.buffer for op in plan.ops for o in op.operands[op.touches_rows :]} & changed
     rows = asked(np.concatenate([b.tuples for b in batches])) if batches else []
-    fixed = len(rows) == len(touching) and not whole and plan.until is None
+    fixed = len(rows) == len(touching) and not full_reads and plan.until is None
     if not fixed or any(
         op.merge or (op.region != "group" and not op.changes_rows) for op in plan.ops
     ):
@@ -67,8 +67,8 @@ def _levels(
     keys: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for op, of_op in rows:
         table = op.operands[0].buffer
-        there = np.where(of_op < 0, -1, of_op * len(tables) + tables[table])
-        keys[op.changes_rows].append(there)
+        row_keys = np.where(of_op < 0, -1, of_op * len(tables) + tables[table])
+        keys[op.changes_rows].append(row_keys)
     ends = np.cumsum([len(b.tuples) for b in batches]).tolist()
     parts = [_of_batches(kind, ends) for kind in keys]
     read: dict[int, int] = {}

@@ -91,12 +91,12 @@ def _spread() -> tuple[tuple[int, ...], ...]:
 def encrypt(key: bytes, block: bytes) -> bytes:
     """Return AES-256 of a block of 16 bytes under a key of 32."""
     keys, tables, table = _round_keys(key), _spread(), box()
-    whole = int.from_bytes(block, "big") ^ keys[0]
-    for own in keys[1:ROUNDS]:
-        state, whole = whole.to_bytes(16, "big"), own
+    word = int.from_bytes(block, "big") ^ keys[0]
+    for round_key in keys[1:ROUNDS]:
+        state, word = word.to_bytes(16, "big"), round_key
         for spread, byte in zip(tables, state, strict=True):
-            whole ^= spread[byte]
-    state = whole.to_bytes(16, "big")
+            word ^= spread[byte]
+    state = word.to_bytes(16, "big")
     last = bytes(table[state[source]] for source in SHIFTED)
     return (int.from_bytes(last, "big") ^ keys[ROUNDS]).to_bytes(16, "big")
 
@@ -150,10 +150,10 @@ def open_(key: bytes, nonce: bytes, sealed: bytes, data: bytes = b"") -> bytes |
     return _stream(key, nonce, ciphertext) if fits else None
 
 
-def times(start: int, there: Sequence[int], data_blocks: int = 0) -> tuple[list[int], int]:
+def times(start: int, arrivals: Sequence[int], data_blocks: int = 0) -> tuple[list[int], int]:
     """Return when the core takes the blocks of a text, and the cycle from which on the tag is there.
 
-    Parameters: `start`: the core's start; `there`: the cycle from which on each block is there;
+    Parameters: `start`: the core's start; `arrivals`: the cycle from which on each block is there;
     `data_blocks`: of associated data, there at once.
 
     An encryption takes its rounds and a cycle, a product one and a cycle for each digit.
@@ -162,7 +162,7 @@ def times(start: int, there: Sequence[int], data_blocks: int = 0) -> tuple[list[
     # the hash key; then associated data beside the first pad, or beside the mask
     ready, free = start + 2 * encryption, start + encryption + 1 + data_blocks * product
     taken = []
-    for cycle in there:
+    for cycle in arrivals:
         taken.append(max(ready, free, cycle))
         ready, free = taken[-1] + encryption, taken[-1] + product
     return taken, max(ready, free + product)

@@ -147,14 +147,14 @@ def first_message(device: bytes, prologue: bytes, ephemeral: bytes, shared: bool
     """Return an initiator's first message. Parameters: `device`: the responder's public key; `ephemeral`: a
     secret scalar, 32 bytes; `shared`: whether there is a pre-shared key. Raises ValueError for a key of
     small order."""
-    state, own = Symmetric(shared, prologue), public_key(ephemeral)
+    state, public = Symmetric(shared, prologue), public_key(ephemeral)
     product = x25519(ephemeral, device)
     if product is None:
         raise ValueError("the device's key is a point of small order")
     state.mix_hash(device)
-    state.mix_ephemeral(own)
+    state.mix_ephemeral(public)
     state.mix_key(product)
-    return own + state.seal(b"")
+    return public + state.seal(b"")
 
 
 @dataclass(frozen=True)
@@ -182,10 +182,10 @@ class Responder:
         state.mix_key(product)
         if state.open(sealed) is None:
             return Refusal.TAG
-        own = public_key(ephemeral)
-        state.mix_ephemeral(own)
+        public = public_key(ephemeral)
+        state.mix_ephemeral(public)
         state.mix_key(second)
         if self.secret is not None:
             state.mix_shared(self.secret)
-        message = own + state.seal(payload)
+        message = public + state.seal(payload)
         return Keys(message, *state.split(), state.hash)

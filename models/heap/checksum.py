@@ -59,6 +59,6 @@ def damaged(pages: npt.NDArray[np.uint8], first_block: int = 0) -> npt.NDArray[n
     for at in range(0, len(pages), _TOGETHER):
         kept = stored[at : at + _TOGETHER]
         if kept.any():
-            there = checksum(pages[at : at + _TOGETHER], first_block + at)
-            wrong.append(at + np.nonzero((there != kept) & (kept != 0))[0])
+            sums = checksum(pages[at : at + _TOGETHER], first_block + at)
+            wrong.append(at + np.nonzero((sums != kept) & (kept != 0))[0])
     return np.concatenate(wrong) if wrong else np.zeros(0, np.int64)

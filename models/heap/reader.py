@@ -116,7 +116,7 @@ def _visible(all_visible: bool, infomask: int) -> bool | None:
 def _tuples(schema: Schema, block: int, page: npt.NDArray[np.uint8]) -> list[tuple[int, bytes]]:
     """Return the visible tuples of a page with their line numbers."""
     all_visible = bool(page[10] & p.PD_ALL_VISIBLE)
-    found = []
+    tuples = []
     for line, word in enumerate(_lines(schema, block, page), 1):
         offset, flags, length = p.split_line_pointer(int(word))
         if flags != p.LP_NORMAL:
@@ -133,8 +133,8 @@ def _tuples(schema: Schema, block: int, page: npt.NDArray[np.uint8]) -> list[tup
                 "VACUUM (FREEZE) the table"
             )
         if seen:
-            found.append((line, stored))
-    return found
+            tuples.append((line, stored))
+    return tuples
 
 
 def _missing(column: Column) -> Any:
@@ -226,10 +226,10 @@ def _array(column: Column, body: bytes) -> npt.NDArray[Any]:
         return np.frombuffer(body, DTYPES[element.name], count, bounds).reshape(sizes)
     # a bit for each element, 1 where there is one; those that are NULL take no room. `offset` counts from the varlena's header on
     bitmap = np.frombuffer(body, np.uint8, -(-count // 8), bounds)
-    there = np.unpackbits(bitmap, count=count, bitorder="little").astype(bool)
+    present = np.unpackbits(bitmap, count=count, bitorder="little").astype(bool)
     numbers = np.zeros(count, DTYPES[element.name])
-    numbers[there] = np.frombuffer(body, numbers.dtype, int(there.sum()), offset - 4)
-    return np.ma.masked_array(numbers.reshape(sizes), ~there.reshape(sizes))
+    numbers[present] = np.frombuffer(body, numbers.dtype, int(present.sum()), offset - 4)
+    return np.ma.masked_array(numbers.reshape(sizes), ~present.reshape(sizes))
 
 
 def _read_uniform(

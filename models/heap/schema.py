@@ -124,10 +124,10 @@ def type_named(name: str) -> ColumnType:
     """Return the type of a column by its name in a schema. Raises KeyError where there is none."""
     if name in TYPES:
         return TYPES[name]
-    found = _OTHER.fullmatch(name)
-    if found is None or (found[1] is not None and not 1 <= int(found[1]) <= 32767):
+    match = _OTHER.fullmatch(name)
+    if match is None or (match[1] is not None and not 1 <= int(match[1]) <= 32767):
         raise KeyError(name)
-    length, align, varlena = found.groups()
+    length, align, varlena = match.groups()
     return (
         ColumnType(name, -1, int(varlena)) if varlena else ColumnType(name, int(length), int(align))
     )

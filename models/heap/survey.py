@@ -82,13 +82,13 @@ def survey(schema: Schema, pages: Bytes) -> Survey:
     lengths: dict[str, set[int]] = {}
     for index in range(arrays[-1] + 1):
         column, kind = schema.columns[index], schema.columns[index].storage
-        there = natts > index
+        present = natts > index
         if some_null:
-            there &= ~nulls | (
+            present &= ~nulls | (
                 flat[np.minimum(start + p.TUPLE_BITMAP + index // 8, last)] >> index % 8 & 1 != 0
             )
         if kind.length > 0:
-            at = np.where(there, (at + kind.align - 1 & -kind.align) + kind.length, at)
+            at = np.where(present, (at + kind.align - 1 & -kind.align) + kind.length, at)
             continue
         place = np.minimum(at, last)
         place = np.minimum(
@@ -104,12 +104,12 @@ def survey(schema: Schema, pages: Bytes) -> Survey:
         ).astype(np.int64)
         if index in arrays:
             away = external | (first & 3 == 2)
-            packed |= there & away
-            plain = there & ~away
+            packed |= present & away
+            plain = present & ~away
             body = np.minimum(place + np.where(short, 1, 4), last - 16)[plain]
             dims, count = (quads[body + k].view("<i4")[:, 0] for k in (0, 12))
             lengths[column.name] = set(np.unique(np.where(dims == 1, count, 0)).tolist())
             if isinstance(column.missing, list) and (natts <= index).any():
                 lengths[column.name].add(len(column.missing))
-        at = np.where(there, place + size, at)
+        at = np.where(present, place + size, at)
     return Survey(block, line + 1, packed, lengths)

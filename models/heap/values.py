@@ -98,21 +98,21 @@ def scalars(column: Column, values: Any) -> npt.NDArray[Any]:
             )
         return np.array(cells, wanted)
     wanted = DTYPES[TYPES[column.type].element or column.type]
-    given = np.asarray(values)
-    if given.dtype == wanted:
-        return given
-    if given.size and given.dtype.kind not in "biuf":
+    array = np.asarray(values)
+    if array.dtype == wanted:
+        return array
+    if array.size and array.dtype.kind not in "biuf":
         raise ValueError(f"column {column.name!r} is {column.type}; its values are not numbers")
-    if wanted.kind in "iu" and given.size:
-        if given.dtype.kind == "f" and not np.array_equal(given, np.trunc(given)):
+    if wanted.kind in "iu" and array.size:
+        if array.dtype.kind == "f" and not np.array_equal(array, np.trunc(array)):
             raise ValueError(
                 f"column {column.name!r} is {column.type}; its values are not whole numbers"
             )
         info = np.iinfo(wanted)
         # the bounds as Python integers: a float array would round 2**63 - 1 up
-        if int(given.min()) < info.min or int(given.max()) > info.max:
+        if int(array.min()) < info.min or int(array.max()) > info.max:
             raise ValueError(
-                f"column {column.name!r} is {column.type}; its values reach from {given.min()} to {given.max()}"
+                f"column {column.name!r} is {column.type}; its values reach from {array.min()} to {array.max()}"
             )
     with np.errstate(over="ignore"):
-        return given.astype(wanted)
+        return array.astype(wanted)

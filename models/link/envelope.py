@@ -115,19 +115,19 @@ def encode(
 def _opened(datagram: bytes, layout: struct.Struct) -> tuple[tuple[int, ...], bytes] | None:
     """Return the numbers and the data of a sound datagram, else None."""
     size = layout.size
-    whole = size + CRC_BYTES <= len(datagram) <= size + LONGEST + CRC_BYTES
+    fits = size + CRC_BYTES <= len(datagram) <= size + LONGEST + CRC_BYTES
     body = datagram[:-CRC_BYTES]
-    if not whole or zlib.crc32(body) != int.from_bytes(datagram[-CRC_BYTES:], "little"):
+    if not fits or zlib.crc32(body) != int.from_bytes(datagram[-CRC_BYTES:], "little"):
         return None
     return layout.unpack(body[:size]), body[size:]
 
 
 def decode_answer(datagram: bytes) -> Answer | None:
     """Return the answer in a datagram; None where it is none."""
-    found = _opened(datagram, _ANSWER)
-    if found is None:
+    fields = _opened(datagram, _ANSWER)
+    if fields is None:
         return None
-    (session, sequence, kind, status, length, bitmap, first, pages), data = found
+    (session, sequence, kind, status, length, bitmap, first, pages), data = fields
     if not kind & RESPONSE or length != len(data) or status not in set(Status):
         return None
     return Answer(session, sequence, kind & ~RESPONSE, status, bitmap, first, data, pages)
@@ -181,13 +181,13 @@ def beginning(ports: int, peer: int = PEER) -> tuple[list[int], int]:
     """Return the datagrams that follow each other from a run's start until a first piece of a page is in the device, by their bytes, and the cycles that the
     device takes for them: its answer to the start; of each port how its stream begins, and a look at its counter of 64 bits, each with an answer; the piece,
     which it has whole before it looks at it."""
-    asked, told, piece = (
+    asked, answer, piece = (
         size + CRC_BYTES for size in (_REQUEST.size, _ANSWER.size, _REQUEST.size + PIECE)
     )
-    requests, answers = [*[asked] * 2 * ports, piece], [told, *[told, told + 8] * ports]
+    requests, answers = [*[asked] * 2 * ports, piece], [answer, *[answer, answer + 8] * ports]
     taken = sum((size + peer) // _BYTES for size in requests)
-    given = sum(answers) + len(answers) * peer
-    return [*requests, *answers], taken + given + 2 * ports * _BEGINS
+    answer_cycles = sum(answers) + len(answers) * peer
+    return [*requests, *answers], taken + answer_cycles + 2 * ports * _BEGINS
 
 
 def follows(sequence: int, other: int) -> int:
@@ -210,10 +210,10 @@ class Envelope:
 
     def receive(self, datagram: bytes, now: int) -> bytes | None:
         """Take a datagram at a cycle; return what is answered, if anything is."""
-        found = _opened(datagram, _REQUEST)
-        if found is None:
+        fields = _opened(datagram, _REQUEST)
+        if fields is None:
             return None
-        (session, sequence, kind, port, length, address), data = found
+        (session, sequence, kind, port, length, address), data = fields
         if length > LONGEST or kind & RESPONSE or len(data) != (length if kind & 1 else 0):
             return None
         bare, pages = kind & ~ASK, 0

@@ -91,8 +91,8 @@ def sound(frame: bytes) -> bool:
 
 def on_wire(frame: bytes) -> bytes:
     """Return what goes on the wire for a frame: preamble, padding and FCS with it."""
-    whole = frame.ljust(SHORTEST - FCS, b"\0")
-    return bytes([PREAMBLE] * 7 + [START]) + whole + _fcs(whole)
+    body = frame.ljust(SHORTEST - FCS, b"\0")
+    return bytes([PREAMBLE] * 7 + [START]) + body + _fcs(body)
 
 
 def _pseudo(source: bytes, sink: bytes, segment: bytes) -> bytes:
@@ -157,9 +157,9 @@ class Station:
         head[10:12] = checksum(bytes(head)).to_bytes(2, "big")
         return peer.mac + self.mac + _IPV4 + bytes(head) + segment
 
-    def datagram(self, given: Given) -> bytes:
+    def datagram(self, outgoing: Given) -> bytes:
         """Return the frame of a datagram to its peer."""
-        peer, data = given
+        peer, data = outgoing
         head = b"".join(n.to_bytes(2, "big") for n in (self.port, peer.port, 8 + len(data)))
         check = checksum(_pseudo(self.ip, peer.ip, head + bytes(2) + data)) or 0xFFFF
         return self._packet(peer, _UDP, head + check.to_bytes(2, "big") + data)
@@ -225,7 +225,7 @@ class Clocked:
     answers: list[tuple[int, Given]] = field(default_factory=list)
     #: cycles of the first byte, and bytes on the wire; cycles of the peer's first word, and what was handed on
     sent: list[tuple[int, bytes]] = field(default_factory=list)
-    given: list[tuple[int, Given]] = field(default_factory=list)
+    datagrams: list[tuple[int, Given]] = field(default_factory=list)
     _free: int = 0  # when the reader takes a next word,
     _rests: int = 0  # the composer a next answer,
     _quiet: int = 0  # and the line a next frame
@@ -240,22 +240,22 @@ class Clocked:
         words = _words(SHIFT + len(frame))
         self._kept += words
         self._free = max(came.end + _CROSSES, self._free)
-        kind, found = self.station.header(frame), self.station.receive(frame)
+        kind, answer = self.station.header(frame), self.station.receive(frame)
         size = min(int.from_bytes(frame[16:18], "big") + 14, len(frame))
         head = _words(SHIFT + (_ECHO if kind is Kind.ECHO else _HEAD))
         self._pass(head)
         if kind is Kind.ARP:
             self._free = self._turn(self._free) + PEER + 1
-            self._compose(self._free + _HEAD - 1, found)
+            self._compose(self._free + _HEAD - 1, answer)
         elif kind is Kind.ECHO:
             self._free = self._turn(self._free) + PEER + 1
             self._echoes(size - _ECHO)
-            if found is not None:
-                self._compose(self._free + _ECHO - 1, found)
+            if answer is not None:
+                self._compose(self._free + _ECHO - 1, answer)
             head = _words(SHIFT + size)
         elif kind is Kind.UDP:
-            if isinstance(found, Given):
-                self.given.append((self._free, found))
+            if isinstance(answer, Given):
+                self.datagrams.append((self._free, answer))
             self._free += _SENDER
             self._pass(_words(size - _HEAD))
             self._free += 1
@@ -290,10 +290,10 @@ class Clocked:
     def _turn(self, asks: int) -> int:
         """Return when the composer takes what a reader offers from a cycle on; send answers that come before."""
         while self.answers and max(self.answers[0][0], self._rests) < max(asks, self._rests):
-            at, given = self.answers.pop(0)
+            at, outgoing = self.answers.pop(0)
             start = max(at, self._rests)
-            frame = self.station.datagram(given)
-            self._compose(start + PEER + len(given.data) + _HEAD, frame)
+            frame = self.station.datagram(outgoing)
+            self._compose(start + PEER + len(outgoing.data) + _HEAD, frame)
         return max(asks, self._rests)
 
     def _compose(self, last: int, frame: bytes | Given | None) -> None:

@@ -183,13 +183,13 @@ class Parser:
     def push(self, byte: int) -> bytes | None:
         """Take a byte; at the end of a body return it without its CRC, or b"" when it is dropped; else None."""
         if byte == FLAG:
-            body, whole, seen = bytes(self._body), not self._escape, self._seen
+            body, complete, seen = bytes(self._body), not self._escape, self._seen
             self._body.clear()
             self._escape = self._seen = False
             if not seen:
                 return None
             sound = (
-                whole
+                complete
                 and CRC_BYTES < len(body) <= self.LIMIT
                 and zlib.crc32(body[:-CRC_BYTES]) == int.from_bytes(body[-CRC_BYTES:], "little")
             )

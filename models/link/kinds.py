@@ -161,13 +161,13 @@ def parse_link(text: str) -> Link:
 
 def _value(key: str, value: str, example: str) -> Fraction:
     if key == "latency":
-        found = re.fullmatch(_NUMBER + r"\s*(s|ms|us|µs|ns)", value, re.ASCII | re.IGNORECASE)
-        if found is None:
+        match = re.fullmatch(_NUMBER + r"\s*(s|ms|us|µs|ns)", value, re.ASCII | re.IGNORECASE)
+        if match is None:
             raise ValueError(
                 f"latency must be a time, not {value!r}; as in latency=10us (s, ms, us, ns)"
             )
-        return Fraction(found[1]) / _UNITS[found[2].lower()]
-    found = re.fullmatch(_NUMBER, value, re.ASCII)
-    if found is None or not Fraction(found[1]):
+        return Fraction(match[1]) / _UNITS[match[2].lower()]
+    match = re.fullmatch(_NUMBER, value, re.ASCII)
+    if match is None or not Fraction(match[1]):
         raise ValueError(f"{key} must be a number above 0, not {value!r}; as in {example}")
-    return Fraction(found[1])
+    return Fraction(match[1])

@@ -45,7 +45,7 @@ class Stream:
     shift: int = 0  #: log2 of the pieces of a page
     first: int = 0  #: the first piece that is missing
     slot: int = 0  #: its place in the ring
-    there: int = 0  #: bit k for the k-th piece from that one on
+    bitmap: int = 0  #: bit k for the k-th piece from that one on
     done: int = 0  #: pages that were read, as was last seen
 
 
@@ -81,7 +81,7 @@ class Pushes:
         if asked or not self._free(stream, piece):
             read = self.perform(Request(0, Space.REGISTERS, self.places[port][1], _WORD))
             stream.done = int.from_bytes(read.data, "little")
-        if ahead >> _COUNT - 1 or (ahead < WINDOW and stream.there >> ahead & 1):
+        if ahead >> _COUNT - 1 or (ahead < WINDOW and stream.bitmap >> ahead & 1):
             return Status.OKAY
         if ahead >= WINDOW or ahead >= stream.size or not self._free(stream, piece):
             return Status.FULL
@@ -99,9 +99,9 @@ class Pushes:
     def _keep(self, port: int, stream: Stream, ahead: int) -> None:
         """A piece is in memory."""
         before = stream.first >> stream.shift
-        stream.there |= 1 << ahead
-        while stream.there & 1:
-            stream.there >>= 1
+        stream.bitmap |= 1 << ahead
+        while stream.bitmap & 1:
+            stream.bitmap >>= 1
             stream.first = (stream.first + 1) % (1 << _COUNT)
             stream.slot = (stream.slot + 1) % stream.size
         ready = (stream.first >> stream.shift) % (1 << 32)

@@ -65,9 +65,9 @@ class Reader:
 
     def drain(self, ready: int = 0) -> tuple[int, int]:
         """Take all beats of the oldest command in flight with a consumer ready from `ready` on; return its first and last."""
-        found = self.port.drain(self._left.popleft(), ready)
-        self._ended.append(found[1])
-        return found
+        cycles = self.port.drain(self._left.popleft(), ready)
+        self._ended.append(cycles[1])
+        return cycles
 
 
 class Writer:

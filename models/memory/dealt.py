@@ -114,12 +114,12 @@ class _Reads:
     def drain(self, beats: int, ready: int) -> tuple[int, int]:
         head, ready = self._order[0], max(ready, self._last + 1)
         # all ports of a channel are asked alike, so that they answer alike
-        found, *_ = [port.drain(beats, ready) for port in self.ports[head[0]]]
+        cycles, *_ = [port.drain(beats, ready) for port in self.ports[head[0]]]
         head[1] -= beats
         if not head[1]:
             self._order.popleft()
-        self._last = found[1]
-        return found
+        self._last = cycles[1]
+        return cycles
 
     def read(self, ar: int, beats: int, address: int = 0) -> tuple[int, int]:
         self.address(ar, beats, address)

@@ -66,10 +66,10 @@ def _near(ratio: Fraction) -> Fraction:
 
 
 def _ratio(value: str) -> Fraction:
-    found = re.fullmatch(r"([1-9]\d{0,5})(?:/([1-9]\d{0,5}))?", value, re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"([1-9]\d{0,5})(?:/([1-9]\d{0,5}))?", value, re.ASCII)
+    if match is None:
         raise ValueError(f"memory ratio must be engine clock over DRAM clock as P/Q, not {value!r}")
-    return Fraction(int(found[1]), int(found[2] or 1))
+    return Fraction(int(match[1]), int(match[2] or 1))
 
 
 def _whole(key: str, value: str) -> int:

@@ -112,26 +112,26 @@ def unfit(pgtype: str, raw: ArrayLike, format: Format, places: ArrayLike = 0) ->
     """
     in_order([pgtype])
     bits = np.asarray(raw).astype(np.uint64)
-    found = np.zeros(bits.shape, np.uint8)
+    reasons = np.zeros(bits.shape, np.uint8)
     if isinstance(format, Limbs):
         _, beyond, special = format.quantised(numbers_of(pgtype, bits), places)
-        found[beyond], found[special] = Unfit.OVERFLOW, Unfit.NAN
-        return found
+        reasons[beyond], reasons[special] = Unfit.OVERFLOW, Unfit.NAN
+        return reasons
     if pgtype.startswith("float"):
         values = _reals(pgtype, bits)
         special = np.isnan(values) if isinstance(format, Fixed) else ~np.isfinite(values)
         beyond = _beyond(values, format)
-        found[beyond] = Unfit.OVERFLOW
-        found[special] = Unfit.NAN
+        reasons[beyond] = Unfit.OVERFLOW
+        reasons[special] = Unfit.NAN
     elif pgtype == "bool":
         if _beyond(np.ones(1), format)[0]:
-            found[(bits & np.uint64(0xFF)) != 0] = Unfit.OVERFLOW
+            reasons[(bits & np.uint64(0xFF)) != 0] = Unfit.OVERFLOW
     elif isinstance(format, Fixed):
         integers, most = _integers(pgtype, bits), format.top >> format.fraction_bits
-        found[(integers > most) | (integers < -1 << format.integer_bits - 1)] = Unfit.OVERFLOW
+        reasons[(integers > most) | (integers < -1 << format.integer_bits - 1)] = Unfit.OVERFLOW
     else:  # float64 has integers near the end of any float's range exactly
-        found[_beyond(_integers(pgtype, bits).astype(np.float64), format)] = Unfit.OVERFLOW
-    return found
+        reasons[_beyond(_integers(pgtype, bits).astype(np.float64), format)] = Unfit.OVERFLOW
+    return reasons
 
 
 @lru_cache

@@ -19,10 +19,10 @@ def _round_shift(x: Codes, shift: int) -> Codes:
     """x / 2**shift, rounded to nearest even; x may be negative, shift is 0 … 62."""
     if shift == 0:
         return x
-    whole = x >> shift
+    quotient = x >> shift
     rest = x & ((1 << shift) - 1)
     half = 1 << (shift - 1)
-    return whole + ((rest > half) | ((rest == half) & ((whole & 1) == 1)))
+    return quotient + ((rest > half) | ((rest == half) & ((quotient & 1) == 1)))
 
 
 @dataclass(frozen=True)
@@ -130,10 +130,10 @@ class Fixed(Format):
 
     def _quotient(self, x: Codes, y: Codes) -> Codes:
         divisor = np.where(y == 0, 1, np.abs(y))
-        whole, rest = np.divmod(np.abs(x) << self.fraction_bits, divisor)
-        whole += (2 * rest > divisor) | ((2 * rest == divisor) & ((whole & 1) == 1))
-        whole = np.where(y == 0, np.where(x == 0, 0, self.top + 2), whole)
-        return np.where((x < 0) != (y < 0), -whole, whole)
+        quotient, rest = np.divmod(np.abs(x) << self.fraction_bits, divisor)
+        quotient += (2 * rest > divisor) | ((2 * rest == divisor) & ((quotient & 1) == 1))
+        quotient = np.where(y == 0, np.where(x == 0, 0, self.top + 2), quotient)
+        return np.where((x < 0) != (y < 0), -quotient, quotient)
 
     def _root(self, x: Codes) -> Codes:
         square = np.maximum(x, 0) << self.fraction_bits

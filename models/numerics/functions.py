@@ -170,9 +170,9 @@ def _log_float(f: Float) -> Pipeline:
     parts = p.product(u.exponent - f.bias, p.const(constant(LN2, fraction)), 0)
     value = _horner(p, columns, u.fraction.low(t_bits), t_bits, True)
     p.stage -= 1  # the products are done since long: add them beside the last step
-    whole = p.total(parts)
+    exponent_part = p.total(parts)
     p.next_stage()
-    result = value + whole
+    result = value + exponent_part
     negative = result < 0
     size = p.where(negative, 0 - result, result)
     bits = constant((f.bias + 2) * LN2, fraction).bit_length()
@@ -280,7 +280,7 @@ def _symmetric_fixed(function: str, f: Fixed) -> Pipeline:
     """sigmoid, tanh and gaussian: a table of |x| up to 2**reach; beyond, the limit."""
     p, n = Pipeline(f.width), f.fraction_bits
     reach = min(_reach(function, n + 3), f.integer_bits - 1)
-    whole = (
+    full_range = (
         reach == f.integer_bits - 1
     )  # the table ends at the lowest number's magnitude: the last segment at t = 1
     fraction = n + _FIXED_GUARD
@@ -290,7 +290,7 @@ def _symmetric_fixed(function: str, f: Fixed) -> Pipeline:
     sign = x < 0
     size = p.where(sign, 0 - x, x)
     entries = 1 << (reach + j)
-    if whole:
+    if full_range:
         end = size.equals(1 << (f.width - 1))
         far = p.const(0)
         if t_bits:
@@ -304,7 +304,7 @@ def _symmetric_fixed(function: str, f: Fixed) -> Pipeline:
     columns = _lookup(p, uniform(function, entries, j, degree, fraction), address)
     value = _horner(p, columns, t, t_bits, False)
     one = 1 << fraction
-    over = p.const(one) < value if whole else far | (p.const(one) < value)
+    over = p.const(one) < value if full_range else far | (p.const(one) < value)
     if function == "sigmoid":
         value = p.where(over, p.where(sign, 0, one), p.where(sign, one - value, value)).within(
             0, one
@@ -315,7 +315,7 @@ def _symmetric_fixed(function: str, f: Fixed) -> Pipeline:
         )
     else:
         value = p.where(p.const(one) < value, one, p.where(value < 0, 0, value)).within(0, one)
-        value = value if whole else p.where(far, 0, value)
+        value = value if full_range else p.where(far, 0, value)
     if f.width > 16:
         p.next_stage()
     p.output = _saturate(p, f, _round_even(value, fraction - n))

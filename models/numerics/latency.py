@@ -91,9 +91,9 @@ def multipliers(bits: int, dsp: tuple[int, int] = (18, 18), signed: bool = False
     where the port is signed; an 18×18 multiplier is taken to have unsigned ports as well, as in the ECP5).
     """
     wide = max(dsp)
-    whole = bits if signed else bits + (wide > 18)
+    width = bits if signed else bits + (wide > 18)
     return slices(bits) * (
-        1 if whole <= wide else -(-(bits - signed) // (wide - 1 if signed or wide > 18 else wide))
+        1 if width <= wide else -(-(bits - signed) // (wide - 1 if signed or wide > 18 else wide))
     )
 
 

@@ -111,13 +111,13 @@ class Limbs(Format):
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                 scaled = np.rint(np.ldexp(np.where(special, 0, numbers), -shift))
             within = (scaled >= -(2.0**63)) & (scaled < 2.0**63)
-            whole = np.where(within, scaled, 0).astype(np.int64)
+            integers = np.where(within, scaled, 0).astype(np.int64)
         else:
-            whole = _shifted(numbers.astype(np.int64), shift)
-        rough = whole.astype(np.float64) - offset.astype(np.float64)
+            integers = _shifted(numbers.astype(np.int64), shift)
+        rough = integers.astype(np.float64) - offset.astype(np.float64)
         near = within & (np.abs(rough) < 2.0**53)
         with np.errstate(over="ignore"):
-            q = np.where(near, whole - offset, 0)
+            q = np.where(near, integers - offset, 0)
         top = np.int64(1) << LIMB * limbs
         beyond = (~near | (q < -top) | (q >= top)) & ~special
         up = np.where(within, rough > 0, numbers > 0)
@@ -135,7 +135,7 @@ def _shifted(integers: NDArray[np.int64], shift: NDArray[np.int64]) -> NDArray[n
     if (shift < 0).any():
         raise ValueError("an integer column has a unit below 1")
     small = np.minimum(shift, 63)
-    whole, rest = integers >> small, integers & ((np.int64(1) << small) - 1)
+    quotients, rest = integers >> small, integers & ((np.int64(1) << small) - 1)
     half = np.where(small > 0, np.int64(1) << np.maximum(small - 1, 0), np.int64(1))
-    up = (rest > half) | ((rest == half) & ((whole & 1) == 1) & (small > 0))
-    return np.where(shift > 63, 0, whole + up)
+    up = (rest > half) | ((rest == half) & ((quotients & 1) == 1) & (small > 0))
+    return np.where(shift > 63, 0, quotients + up)

@@ -107,8 +107,8 @@ class SharedMicroexponents:
         top = magnitude.max(axis=-1)
         scale = np.frexp(top)[1]  # the largest is below 2^scale
         width = 40
-        whole = np.ldexp(magnitude, (width - scale)[..., None]).astype(np.int64)
-        signed = np.where(np.signbit(x), -whole, whole)
+        integers = np.ldexp(magnitude, (width - scale)[..., None]).astype(np.int64)
+        signed = np.where(np.signbit(x), -integers, integers)
         drawn = None if random is None else np.asarray(random).reshape(x.shape)
         blocks, over = self.renormalise(signed, (scale - width).astype(np.int64), width, drawn)
         if over.any():

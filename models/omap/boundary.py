@@ -159,12 +159,12 @@ class Boundary:
         """Return the answer's frame once no request is under way: its session takes the slot. Without a
         new handshake the last answer comes again."""
         if self._made is not None:
-            (slot, role, made), self._made = self._made, None
-            if isinstance(made, Keys):
-                self._sessions.take(slot, role, made)
-                text = Header(slot, 0, 0).pack() + made.message
+            (slot, role, answer), self._made = self._made, None
+            if isinstance(answer, Keys):
+                self._sessions.take(slot, role, answer)
+                text = Header(slot, 0, 0).pack() + answer.message
             else:
-                text = Header(slot, int(made), 0).pack()
+                text = Header(slot, int(answer), 0).pack()
             self._welcome = _whole(text, len(self._welcome))
         return self._welcome
 
@@ -181,10 +181,10 @@ class Boundary:
         slot, _, number = Header.unpack(frame)
         sealed = self._frames.sealed(frame, self._frames.request_bytes)
         asked, denied = self._sessions.request(slot, number, sealed)
-        made = messages.Request(0, asked.key if asked else 0, bytes(self._frames.value_bytes))
+        request = messages.Request(0, asked.key if asked else 0, bytes(self._frames.value_bytes))
         if asked is not None and denied is None:
-            made = messages.Request(asked.operation, asked.key, asked.value)
-        return Ruling(slot, number, made, denied)
+            request = messages.Request(asked.operation, asked.key, asked.value)
+        return Ruling(slot, number, request, denied)
 
     def tell(self, ruling: Ruling, response: messages.Response, serial: int) -> bytes:
         """Return the answer's frame. `serial`: of the operation that was carried out."""

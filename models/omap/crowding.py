@@ -54,8 +54,8 @@ def _both_hold(load: float, bins: int, pair: float, shares: tuple[float, ...]) -
         # what comes to a load is what leaves it
         levels = np.arange(1, top + 1)
         steps = load * (held[:-1] - held[1:]) / levels
-        found = np.cumsum(steps[::-1])[::-1]
-        bath[low + 1 : top + 1] = np.minimum(found[low:], 1.0)
+        sums = np.cumsum(steps[::-1])[::-1]
+        bath[low + 1 : top + 1] = np.minimum(sums[low:], 1.0)
         bath[top + 1] = bath[top] ** 2
     return tuple(log2(each) if each > 0 else -1100.0 for each in held.tolist())
 
@@ -86,8 +86,8 @@ def _held(arrivals: Array, pair: float, items: float, low: int, top: int) -> Arr
     lead(high, other - 1, other / items)
     lead(high + 1, other, arrivals[high])
     lead(high, other + 1, arrivals[other] + pair)
-    found = np.bincount(other - low, weights=_stationary(rates))
-    return np.asarray(np.cumsum(found[::-1])[::-1])
+    probabilities = np.bincount(other - low, weights=_stationary(rates))
+    return np.asarray(np.cumsum(probabilities[::-1])[::-1])
 
 
 def _stationary(rates: Array) -> Array:
@@ -97,8 +97,8 @@ def _stationary(rates: Array) -> Array:
     for last in range(count - 1, 0, -1):
         rates[:last, last] /= rates[last, :last].sum()
         rates[:last, :last] += np.outer(rates[:last, last], rates[last, :last])
-    found = np.zeros(count)
-    found[0] = 1.0
+    distribution = np.zeros(count)
+    distribution[0] = 1.0
     for index in range(1, count):
-        found[index] = found[:index] @ rates[:index, index]
-    return np.asarray(found / found.sum())
+        distribution[index] = distribution[:index] @ rates[:index, index]
+    return np.asarray(distribution / distribution.sum())

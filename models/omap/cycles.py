@@ -148,12 +148,12 @@ class _Run:
         self._requests = Requests(config, messages, places.requests, records)
         self._pages = Pages(config, memory, places.pages)
         self._answers = Answers(config, messages, places.responses)
-        given = ((writes.log, places.log), (writes.snapshot, places.snapshot))
-        self._logs = [Answers(config, memory, at) for memory, at in given if memory is not None]
+        files = ((writes.log, places.log), (writes.snapshot, places.snapshot))
+        self._logs = [Answers(config, memory, at) for memory, at in files if memory is not None]
         self._begin = -self._front.interval
         self._fetch_free = self._merge_free = 0
         self._retired: list[int] = []
-        self.told = Schedule(pages=self._pages.commands)
+        self.schedule = Schedule(pages=self._pages.commands)
 
     def operation(self, number: int, operation: Public, arrival: int, step: bool = False) -> None:
         """Carry an operation that comes in this cycle through all stages. `step`: it is one of a walk, which
@@ -161,9 +161,9 @@ class _Run:
         front, back = self._front, self._back
         free = self._retired[number - self._window] + 1 if number >= self._window else 0
         free = max(arrival, free)
-        asked, there, plain = free, free, free - 1
+        asked, complete, plain = free, free, free - 1
         if not step:
-            asked, there, plain = self._requests.open(number, free, self._begin)
+            asked, complete, plain = self._requests.open(number, free, self._begin)
         pairs = self._pairs.ready(operation.pair_blocks)
         begin = self._begin = max(plain + 1, pairs, self._begin + front.interval)
         self._pairs.take(begin)
@@ -174,9 +174,9 @@ class _Run:
         known = fetched = open_ = begin + front.ask
         for side, page in enumerate(operation.pages):
             later = bool(side or not operation.first_side)
-            whole, plain_page, may = self._pages.open(page, known, begin + front.placed + 2, later)
+            full, plain_page, may = self._pages.open(page, known, begin + front.placed + 2, later)
             # its last word may have nothing but its tag
-            fetched, open_ = max(fetched, min(whole, plain_page)), max(open_, plain_page)
+            fetched, open_ = max(fetched, min(full, plain_page)), max(open_, plain_page)
             ready = max(ready, may)
         texts = self._logs if step else [self._answers, *self._logs]
         ready = max(ready, *(each.room(number) for each in texts), 0)
@@ -191,19 +191,19 @@ class _Run:
             last, idle = self._answers.give(number, ready, done + 1)
         for log in self._logs:  # its blocks come a cycle later
             idle = max(idle, log.give(number, ready, done + 2)[1])
-        self.told.conflicts = self._pages.conflicts
+        self.schedule.conflicts = self._pages.conflicts
         self._note(
-            (arrival, asked, there, plain + 1, begin, known, fetched, open_, ready, merged, last)
+            (arrival, asked, complete, plain + 1, begin, known, fetched, open_, ready, merged, last)
         )
         end = (stored, idle, done + back.stored + 1, begin + front.end + 1)
-        self.told.total = max(self.told.total, *end)
+        self.schedule.total = max(self.schedule.total, *end)
 
     def _note(self, steps: Sequence[int]) -> None:
         """Note an operation's latency: its arrival, and when each of `PARTS` ended."""
         for name, first, second in zip(PARTS, steps, steps[1:], strict=False):
-            self.told.parts[name] += second - first
-        self.told.arrived.append(steps[0])
-        self.told.answered.append(steps[-1])
+            self.schedule.parts[name] += second - first
+        self.schedule.arrived.append(steps[0])
+        self.schedule.answered.append(steps[-1])
 
 
 def run(
@@ -238,7 +238,7 @@ def run(
     for number, operation in enumerate(operations):
         step = number >= steps
         stages.operation(number, operation, 1 if step else number * interval + 1, step)
-    return stages.told
+    return stages.schedule
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ def bound(
     each = sealed(0, config.chunks, config.chunk_blocks, config.sealing_pace) + 1
     drawn = 2 + 12 // config.rounds  # cycles of a generator's block
     frames = Frames.of(config)
-    asked, told = cycles(0, frames.request_bytes) + 1, pace(frames)
+    asked, answer_pace = cycles(0, frames.request_bytes) + 1, pace(frames)
     return Bound(
         pages * config.page_beats * rate,
         max(count - 1, 0) * FrontSchedule.of(config).interval,
@@ -275,7 +275,7 @@ def bound(
         sum(operation.pair_blocks for operation in operations) * drawn // config.generators,
         pages * each // config.openers,
         pages * each // config.sealers,
-        count * told // config.responders,
+        count * answer_pace // config.responders,
         max(count - 1, 0) * interval,
         count * frames.beats,
     )

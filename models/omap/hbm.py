@@ -53,8 +53,8 @@ def plainly(
 ) -> NDArray[np.int64]:
     """The specification of `Serve`, in plain Python."""
     controller = Controller(timing)
-    given = zip(writes.tolist(), arrivals.tolist(), bursts.tolist(), strict=True)
-    return np.array([controller.serve(*one) for one in given], dtype=np.int64)
+    requests = zip(writes.tolist(), arrivals.tolist(), bursts.tolist(), strict=True)
+    return np.array([controller.serve(*one) for one in requests], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,11 @@ def _waits(
     address = draw.randint(_PLACES, size=len(cycle)).astype(np.int64) * port.size
     order = np.argsort(2 * cycle + writes, kind="stable")
     cycle, writes, address = cycle[order], writes[order], address[order]
-    found, (channels, local) = [], Deal(port.dealt).place(address)
+    waits, (channels, local) = [], Deal(port.dealt).place(address)
     for channel in range(port.dealt):
-        own = channels == channel
-        found.append(_served(port, memory, cycle[own], writes[own], local[own], serve))
-    return np.concatenate(found)
+        mask = channels == channel
+        waits.append(_served(port, memory, cycle[mask], writes[mask], local[mask], serve))
+    return np.concatenate(waits)
 
 
 def _served(
@@ -160,12 +160,12 @@ def _served(
 
 @lru_cache(maxsize=4096)
 def _asked(port: _Port, memory: Dram, interval: int, serve: Serve, tail: int) -> int:
-    found = np.sort(_waits(port, memory, interval, serve, _COUNT, tail))
-    early, rare = (int(found[-max(round(share * len(found)), 1)]) for share in _TAIL)
+    waits = np.sort(_waits(port, memory, interval, serve, _COUNT, tail))
+    early, rare = (int(waits[-max(round(share * len(waits)), 1)]) for share in _TAIL)
     # bits of likelihood that a cycle more takes
     falls = log2(_TAIL[0] / _TAIL[1]) / max(rare - early, 1)
     beyond = (log2(_TAIL[1] * port.accesses) - LATE) / falls
-    return max(rare + ceil(beyond), int(found[-1]))
+    return max(rare + ceil(beyond), int(waits[-1]))
 
 
 def _kept(port: _Port, deadline: int, memory: Dram, interval: int, serve: Serve, tail: int) -> bool:
@@ -215,7 +215,7 @@ def paced(
 
     def least(few: int, *names: str) -> int:
         ports = [_ports(config)[name] for name in names]
-        found = _least(
+        pace = _least(
             few,
             lambda interval: all(
                 _kept(port, limit, memory, interval, serve, tail)
@@ -223,9 +223,9 @@ def paced(
                 for port in ports
             ),
         )
-        if found is None:
+        if pace is None:
             raise ValueError(f"{memory} keeps no deadline of {limit} cycles")
-        return found
+        return pace
 
     # merges may become quicker, by wider rows, but operations no quicker than their frames are fetched
     frames = least(max(BackSchedule.of(config).fetch, config.frame_pace), "frames")
@@ -239,6 +239,6 @@ def settled(config: OmapConfig, memory: Dram, serve: Serve = plainly) -> OmapCon
     Raises as `paced`.
     """
     config = paced(config, memory, serve)
-    found = asked(config, memory, serve)
-    front = max(found["buckets"], found["records"])
-    return replace(config, deadline=front, frame_deadline=found["frames"])
+    deadlines = asked(config, memory, serve)
+    front = max(deadlines["buckets"], deadlines["records"])
+    return replace(config, deadline=front, frame_deadline=deadlines["frames"])

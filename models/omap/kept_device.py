@@ -75,16 +75,16 @@ class KeptDevice(SessionDevice):
 
     def _taken(self, frame: bytes) -> bytes:
         slot, _, number = Header.unpack(frame)
-        told, record = Told.STRAY, None
+        verdict, record = Told.STRAY, None
         if not self._closed:
             sealed = self.frames.sealed(frame, self.frames.answer_bytes)
-            told, record = self._past.record(number, sealed)
+            verdict, record = self._past.record(number, sealed)
             self.serial = self._past.serial
         none = bytes(self.config.value_bytes)
         self.device.step(
             Request(record.what, record.key, record.value) if record else Request(0, 0, none)
         )
-        return self.frames.pack(Header(slot, told, number), self.frames.answer_blocks)
+        return self.frames.pack(Header(slot, verdict, number), self.frames.answer_blocks)
 
     def begin(self) -> bytes:
         """Begin the log; return a frame with its head, one that says STRAY where the device had no files that
@@ -156,19 +156,19 @@ class KeptDevice(SessionDevice):
 
     def _accepts(self, name: bytes, serial: int) -> bool:
         """Whether a receipt is of this map, as it is or was."""
-        own, link = self._past.current[: len(name)], self._past.links.get(name[0])
-        if name == own:
+        current, link = self._past.current[: len(name)], self._past.links.get(name[0])
+        if name == current:
             return serial <= self.serial
         return link is not None and name == link.incarnation[: len(name)] and serial <= link.serial
 
     def _emit(self, request: Request, response: Response, ends: bool = False) -> None:
         what, value = What.NOTHING, bytes(self.config.value_bytes)
-        found = response.status == Status.FOUND
-        if request.operation == Operation.GET and found:
+        hit = response.status == Status.FOUND
+        if request.operation == Operation.GET and hit:
             what, value = What.HELD, response.value
         elif request.operation == Operation.PUT and response.status != Status.FULL:
             what, value = What.HELD, request.value
-        elif request.operation == Operation.DELETE and found:
+        elif request.operation == Operation.DELETE and hit:
             what = What.GONE
         record = Record(request.key, value, what, self._since)
         assert self._log is not None

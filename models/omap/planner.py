@@ -127,14 +127,14 @@ def _slots_of(asked: _Asked, load: float) -> int:
 @lru_cache(maxsize=256)
 def _position_map(capacity: int, unit: int, most: int) -> tuple[int, int]:
     """Return buckets and their slots, a multiple of `unit`, `most` where so few suffice."""
-    found = []
+    shapes = []
     for entries in _ENTRIES:
         buckets = max(power_of_two(-(-capacity // entries)), 2)
         slots = _slots(capacity, buckets, pair_of_buckets(buckets))
-        found.append((-(-slots // unit) * unit, buckets))
-        if found[-1][0] <= most:
+        shapes.append((-(-slots // unit) * unit, buckets))
+        if shapes[-1][0] <= most:
             break
-    slots, buckets = min(found)
+    slots, buckets = min(shapes)
     return buckets, slots
 
 
@@ -424,15 +424,15 @@ def _within(
     takes."""
     bins = max(int(-(-asked.capacity // load)), 2)
     low, high = -1, bins - 1
-    found: OmapConfig | None = None
+    best: OmapConfig | None = None
     while low < high:
         middle = (low + high + 1) // 2
         config = _config(asked, load, middle, slots=slots)
         if config.hbm_bytes <= hbm_bytes:
-            low, found = middle, config
+            low, best = middle, config
         else:
             high = middle - 1
-    return found
+    return best
 
 
 def published(config: OmapConfig) -> dict[str, Any]:

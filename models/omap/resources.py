@@ -74,8 +74,8 @@ def estimate(config: OmapConfig, part: Target, state: bool = False) -> Resources
         (c, memory, map_storage(memory, part.family, memory.shape in ultra)) for c, memory in held
     ]
     stored = sum(
-        copies * (4 * found.cells + _CHOICE * (found.banks - 1) * memory.width)
-        for copies, memory, found in mapped
+        copies * (4 * ram.cells + _CHOICE * (ram.banks - 1) * memory.width)
+        for copies, memory, ram in mapped
     )
     # where a bucket and a page lie, to read and to write
     bucket = by_constant((config.buckets - 1).bit_length(), config.bucket_bytes)

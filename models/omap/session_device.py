@@ -51,8 +51,8 @@ class SessionDevice:
         """Return the answers' frames in order, and behind them that to `opening`, a frame that opens a
         session, if there is one. Raises `device.Stopped`."""
         if opening:
-            told = self.serial, self.snapshot_serial, self.confirmed
-            self._boundary.open(opening, *told)
+            serials = self.serial, self.snapshot_serial, self.confirmed
+            self._boundary.open(opening, *serials)
         answers = self._answered(frames)
         return answers + ([self._boundary.collect()] if opening else [])
 

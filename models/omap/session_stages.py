@@ -72,13 +72,13 @@ class Requests:
         frames = self._frames
         asked = self._reader.command(valid, self._address + number * frames.size, frames.beats)
         words = [self._reader.accept(0) + 1 for _ in range(frames.beats)]
-        there = [words[k * BLOCK // frames.bus_bytes] for k in range(2 + self._blocks)]
+        arrivals = [words[k * BLOCK // frames.bus_bytes] for k in range(2 + self._blocks)]
         core = number % len(self._ends)
         # a key is looked up behind the first word
-        start = max(there[0] + 1, self._ends[core] + 1)
-        _, tag = times(start, there[1:-1])
-        self._ends[core] = end = max(tag, there[-1])
-        return asked, there[-1], max(end, begun) + 2
+        start = max(arrivals[0] + 1, self._ends[core] + 1)
+        _, tag = times(start, arrivals[1:-1])
+        self._ends[core] = end = max(tag, arrivals[-1])
+        return asked, arrivals[-1], max(end, begun) + 2
 
 
 class _Sealing:
@@ -91,8 +91,8 @@ class _Sealing:
         self.ends: list[int] = []
         self.left: list[int] = []
 
-    def give(self, cycle: int, there: int) -> int:
-        """Return the cycle of the tag. `cycle`: in which a place was taken; `there`: from which on the
+    def give(self, cycle: int, first: int) -> int:
+        """Return the cycle of the tag. `cycle`: in which a place was taken; `first`: from which on the
         first block can be read, the others one a cycle behind it."""
         start = cycle + 2
         if self.ends:
@@ -100,7 +100,7 @@ class _Sealing:
         if len(self.left) > 1:
             start = max(start, self.left[-2] + 1)
         self.starts.append(start)
-        _, tag = times(start, [there + k for k in range(self._blocks)])
+        _, tag = times(start, [first + k for k in range(self._blocks)])
         self.ends.append(tag)
         return tag
 
@@ -118,10 +118,10 @@ class Answers:
         ends = self._cores[number % len(self._cores)].ends
         return ends[-2] + 1 if len(ends) > 1 else 0
 
-    def give(self, number: int, ready: int, there: int) -> tuple[int, int]:
+    def give(self, number: int, ready: int, first: int) -> tuple[int, int]:
         """Return the cycles of the last word, and of its answer."""
         core = self._cores[number % len(self._cores)]
-        end = core.give(ready, there)
+        end = core.give(ready, first)
         at = self._address + number * self._frames.size
         last, idle = self._drain.write(core.starts[-1] + 1, end + 1, at)
         core.left.append(last)

@@ -204,11 +204,11 @@ class Sessions:
     ) -> bytes | Denied | Refusal:
         """Return the answer to a first message, whose session takes the slot; a refused one leaves the
         slot as it was."""
-        made = self.shake(slot, role, first, welcome)
-        if isinstance(made, Keys):
-            self.take(slot, role, made)
-            return made.message
-        return made
+        answer = self.shake(slot, role, first, welcome)
+        if isinstance(answer, Keys):
+            self.take(slot, role, answer)
+            return answer.message
+        return answer
 
     def shake(
         self, slot: int, role: int, first: bytes, welcome: Welcome

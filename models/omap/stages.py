@@ -108,11 +108,11 @@ class Drain:
         self._writer, self._beats = Writer(memory, bus_bytes), beats
         self._ended = -1
 
-    def write(self, coming: int, whole: int, address: int) -> tuple[int, int]:
+    def write(self, coming: int, complete: int, address: int) -> tuple[int, int]:
         """Return the cycle of the last word, and the first one in which its answer has been seen.
-        `coming`, `whole`: the cycles from which on the text is known to come, and is there."""
+        `coming`, `complete`: the cycles from which on the text is known to come, and is there."""
         valid = max(coming, self._ended + 1)
-        _, beats, idle = self._writer.write(valid, address, self._beats, lambda previous: whole)
+        _, beats, idle = self._writer.write(valid, address, self._beats, lambda previous: complete)
         self._ended = beats[-1]
         return self._ended, idle
 

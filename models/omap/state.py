@@ -166,9 +166,9 @@ class Past:
 
     def record(self, number: int, sealed: bytes) -> tuple[Told, Record | None]:
         """Return what becomes of a record that the host says has this number, and what is applied."""
-        told, record = self._record(number, sealed)
-        self._wrong |= told in (Told.CHANGED, Told.STRAY)
-        return told, record if told == Told.APPLIED else None
+        verdict, record = self._record(number, sealed)
+        self._wrong |= verdict in (Told.CHANGED, Told.STRAY)
+        return verdict, record if verdict == Told.APPLIED else None
 
     def _record(self, number: int, sealed: bytes) -> tuple[Told, Record | None]:
         later = self._head is not None and self._head.generation > self._keys.generation
@@ -197,17 +197,17 @@ class Past:
 
     def _follows(self, head: Head) -> bool:
         """Whether a file goes on where the ones before it end; then it is part of the past from now on."""
-        own, first = head.incarnation == self.current, self.current == _NOBODY
-        after = own or head.previous == self.current
+        is_current, first = head.incarnation == self.current, self.current == _NOBODY
+        after = is_current or head.previous == self.current
         if head.kind & Kind.LINK:
             fits = self.serial == 0 and (after or first)
         elif head.kind & Kind.SNAPSHOT:
-            fits = self.serial == 0 and (own or first)
+            fits = self.serial == 0 and (is_current or first)
         else:
             fits = after and self._whole and head.serial == self.serial
         if not fits:
             return False
-        if not own:
+        if not is_current:
             self._linked(head.serial)
             self.current = head.incarnation
         if head.kind & Kind.LINK:
@@ -226,6 +226,6 @@ class Past:
             return None
         number = 0 if self.current == _NOBODY else (self.current[0] + 1) % 256
         self._linked(self.serial)
-        previous, own = self.current, bytes([number]) + self._keys.incarnation[1:]
-        self.current, self._wrong = own, True  # files are not believed any more
-        return Head(Kind.LOG, self.serial, own, previous, self._keys.generation)
+        previous, incarnation = self.current, bytes([number]) + self._keys.incarnation[1:]
+        self.current, self._wrong = incarnation, True  # files are not believed any more
+        return Head(Kind.LOG, self.serial, incarnation, previous, self._keys.generation)

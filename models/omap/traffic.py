@@ -121,7 +121,7 @@ def page_traffic(
 
 def _digests(texts: Sequence[bytes]) -> list[int]:
     """Return FNV-1a (64 bits) of texts, those of one length at once."""
-    found = [0] * len(texts)
+    digests = [0] * len(texts)
     for size in {len(text) for text in texts}:
         places = [k for k, text in enumerate(texts) if len(text) == size]
         rows = np.frombuffer(b"".join(texts[k] for k in places), dtype=np.uint8)
@@ -130,8 +130,8 @@ def _digests(texts: Sequence[bytes]) -> list[int]:
         for column in range(size):
             state = (state ^ rows[:, column]) * np.uint64(0x100000001B3)
         for k, value in zip(places, state.tolist(), strict=True):
-            found[k] = value
-    return found
+            digests[k] = value
+    return digests
 
 
 def bursts(config: OmapConfig, sent: Sequence[Sent], at: int = 0) -> list[tuple[int, int, int]]:

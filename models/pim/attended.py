@@ -37,11 +37,11 @@ def attended(y: Number, values: Exact, parts: int) -> Number:
     cut = p.shape[1] * 2.0**-TOTAL * 1.5
     value, lost = np.zeros(()), np.zeros(())
     for begin in range(0, p.shape[1], TILE):
-        own = slice(begin, begin + TILE)
+        tile = slice(begin, begin + TILE)
         part = copy(values)
-        part.state = Number(values.state.value[..., own], values.state.error[..., own])
-        scale = np.maximum(p[:, own].max(axis=1, keepdims=True), 1e-300) / 0.7
-        read = part.read(Number(p[:, own] / scale, away[:, own] / scale))
+        part.state = Number(values.state.value[..., tile], values.state.error[..., tile])
+        scale = np.maximum(p[:, tile].max(axis=1, keepdims=True), 1e-300) / 0.7
+        read = part.read(Number(p[:, tile] / scale, away[:, tile] / scale))
         value, lost = value + read.value * scale, lost + read.error * scale
     gone = away.sum(axis=1, keepdims=True) + cut * (p + away).max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):
@@ -66,9 +66,9 @@ class Caches:
 
     def read(self, q: Floats, held: int) -> Number:
         """Return what queries (items, dim), which have the factor log2 e, read of so many keys."""
-        first = [copy(own) for own in (self.keys, self.values)]
-        for own in first:
-            state = own.state
-            own.state = Number(state.value[..., :held], state.error[..., :held])
+        first = [copy(cache) for cache in (self.keys, self.values)]
+        for cache in first:
+            state = cache.state
+            cache.state = Number(state.value[..., :held], state.error[..., :held])
         scores = first[0].read(Number(q, np.zeros_like(q)))
         return attended(Number(scores.value, scores.error), first[1], self.parts)

@@ -50,8 +50,8 @@ class Attention:
 
     def loads(self, keys: Floats, values: Floats) -> list[Step]:
         """Return the rounds that write caches, as `Layout.rows_of` takes them."""
-        both = (own.loads(own.rows_of(x)) for own, x in ((self.keys, keys), (self.values, values)))
-        return [step for steps in both for step in steps]
+        both = ((self.keys, keys), (self.values, values))
+        return [step for layout, x in both for step in layout.loads(layout.rows_of(x))]
 
     def steps(self, queries: Work, rows: Sequence[Floats], every: int = 1) -> list[Step]:
         """Return all steps; `rows`: of caches that grow, the keys and values (tokens, items, …) of which one in `every` is written."""
@@ -81,26 +81,26 @@ class Attention:
     def _seated(self) -> tuple[list[list[_Part]], list[list[_Part]]]:
         """What lies in each seat of keys, and of values: pair, item and part."""
         both: tuple[list[list[_Part]], list[list[_Part]]] = [], []
-        for own, seats in zip((self.keys, self.values), both, strict=True):
-            seats += [[] for _ in range(own.seats)]
-            for n in np.argsort(own.slots).tolist():
-                seat, pair = divmod(int(own.slots[n]), own.config.pairs)
-                seats[seat].append((pair, *divmod(n, own.parts)))
+        for layout, seats in zip((self.keys, self.values), both, strict=True):
+            seats += [[] for _ in range(layout.seats)]
+            for n in np.argsort(layout.slots).tolist():
+                seat, pair = divmod(int(layout.slots[n]), layout.config.pairs)
+                seats[seat].append((pair, *divmod(n, layout.parts)))
         return both
 
     def _open(self, of: int, token: int, key: int) -> Iterator[tuple[int, list[_Part]]]:
         """The seats of keys (0) or values (1) where there are items that read a key, with those."""
         for seat, parts in enumerate(self._seated[of]):
-            if own := [one for one in parts if self.held[token, one[1]] > key]:
-                yield seat, own
+            if matches := [one for one in parts if self.held[token, one[1]] > key]:
+                yield seat, matches
 
     def _slot(self, number: int, item: int) -> int:
         return number % 2 * self.keys.config.soft_items + item
 
     def _scores(self, held: dict[str, Bytes], token: int, tile: int, number: int) -> list[Step]:
         """The score rounds of a tile, which is the program's `number`th."""
-        own, steps = self.keys, []
-        config, every = own.config, slice(0, 2 * own.config.pairs)
+        layout, steps = self.keys, []
+        config, every = layout.config, slice(0, 2 * layout.config.pairs)
         keys = np.clip(self.held[token] - tile * TILE, 0, TILE)
         last = -(-keys // COLUMNS) - 1
         for where in range(tile * 2, tile * 2 + int(last.max()) + 1):
@@ -109,28 +109,28 @@ class Attention:
                 for pair, item, part in parts:
                     slot = self._slot(number, item)
                     places[pair] = (slot * 2 + chunk) * config.soft_parts_wide + part
-                    if chunk == last[item] and part == own.parts - 1:
-                        at = (own.reads - 1) * config.pairs + pair
+                    if chunk == last[item] and part == layout.parts - 1:
+                        at = (layout.reads - 1) * config.pairs + pair
                         ended.append((at, slot, int(keys[item])))
-                given = own.round_of(0, where, 1, own.row(seat, where))
-                given = replace(given, soft=True, ended=tuple(at for at, _, _ in ended))
-                made = own.step_of(given, held, token, seat, where, every)
+                round = layout.round_of(0, where, 1, layout.row(seat, where))
+                round = replace(round, soft=True, ended=tuple(at for at, _, _ in ended))
+                step = layout.step_of(round, held, token, seat, where, every)
                 slots, counts = (tuple(one[n] for one in ended) for n in (1, 2))
-                steps.append(replace(made, taken=Taken(tuple(places), slots, counts)))
+                steps.append(replace(step, taken=Taken(tuple(places), slots, counts)))
         return steps
 
     def _attends(self, token: int, tile: int, number: int, after: int) -> list[Step]:
         """The attend rounds of a tile when there were `number` of the program, and `after` of all items; totals are read with an item's first
         part."""
-        own, steps, none = self.values, [], np.zeros(0, dtype=np.uint8)
+        layout, steps, none = self.values, [], np.zeros(0, dtype=np.uint8)
         for seat, parts in self._open(1, token, tile * TILE):
-            places, ended = [-1] * own.config.pairs, []
+            places, ended = [-1] * layout.config.pairs, []
             for pair, item, part in parts:
                 places[pair] = self._slot(number - 1, item)
                 ended += [places[pair]] * (part == 0)
-            given = own.round_of(0, tile, 1, own.row(seat, tile))
-            given = replace(given, soft=True, after=after, totals=len(ended))
-            steps.append(Step(given, none, taken=Taken(tuple(places), tuple(ended))))
+            round = layout.round_of(0, tile, 1, layout.row(seat, tile))
+            round = replace(round, soft=True, after=after, totals=len(ended))
+            steps.append(Step(round, none, taken=Taken(tuple(places), tuple(ended))))
         return steps
 
     def results(
@@ -138,8 +138,8 @@ class Attention:
     ) -> tuple[Floats, Floats, Ints]:
         """Return the sums (tokens, items, dim of values), the totals that they are divided by (tokens, items), and how many scores lay
         beyond the range (tokens, items, tiles)."""
-        own, tokens = self.values, len(self.held)
-        pairs, sums = own.config.pairs, own.config.pairs * own.reads
+        layout, tokens = self.values, len(self.held)
+        pairs, sums = layout.config.pairs, layout.config.pairs * layout.reads
         attends = (n for n, step in enumerate(steps) if step.round.mode == "attend")
         opened = (
             (token, tile, seat)
@@ -147,21 +147,21 @@ class Attention:
             for seat, _ in self._open(1, token, tile * TILE)
         )
         at = dict(zip(attends, opened, strict=True))
-        words = np.zeros((tokens, own.items, own.chunks, 32), dtype=np.uint8)
-        partial = np.zeros((tokens, own.seats, own.chunks, pairs, own.reads, 32), dtype=np.uint8)
+        words = np.zeros((tokens, layout.items, layout.chunks, 32), dtype=np.uint8)
+        partial = np.zeros((tokens, layout.seats, layout.chunks, pairs, layout.reads, 32), np.uint8)
         for (_, step, index), data in zip(order, out, strict=True):
             token, tile, seat = at[step]
             if index < sums:
-                pair, half = divmod(index, own.reads)
+                pair, half = divmod(index, layout.reads)
                 partial[token, seat, tile, pair, half] = data
             else:
                 taken = steps[step].taken
                 assert taken is not None
-                words[token, taken.ended[index - sums] % own.config.soft_items, tile] = data
+                words[token, taken.ended[index - sums] % layout.config.soft_items, tile] = data
         exponent, total, beyond = told(words)
-        there = np.arange(own.chunks) * TILE < self.held[..., None]
-        exponent = np.where(there, exponent, _NONE)
-        y = own.added(partial.reshape(-1, pairs, own.reads, 32), scales(exponent))
+        has_keys = np.arange(layout.chunks) * TILE < self.held[..., None]
+        exponent = np.where(has_keys, exponent, _NONE)
+        y = layout.added(partial.reshape(-1, pairs, layout.reads, 32), scales(exponent))
         return y, summed(exponent, total), beyond
 
 
@@ -169,28 +169,28 @@ def appended(layout: Layout, rows: Floats, held: NDArray[np.int64]) -> list[Step
     """Return the rounds that write a row of each item (items, dim) behind the `held` (items) that its cache has."""
     attends = layout.mode == "attend"
     [data] = layout.sub_chunks(rows[None])
-    whole: dict[int, dict[int, Bytes]] = {}
+    full: dict[int, dict[int, Bytes]] = {}
     single: dict[int, dict[int, tuple[int, Bytes]]] = {}
     for n, slot in enumerate(layout.slots.tolist()):
         chunk, place = divmod(int(held[n // layout.parts]), layout.each)
         seat, pair = divmod(slot, layout.config.pairs)
         row, (half, column) = layout.row(seat, chunk), divmod(place, COLUMNS)
         for bank in (0, 1):
-            own = not attends or bank == half
+            holds = not attends or bank == half
             if place == 0:
                 cells = np.zeros((COLUMNS, 32), dtype=np.uint8)
-                cells[0] = data[n, bank] * own
-                whole.setdefault(row, {})[2 * pair + bank] = cells
-            elif own:
+                cells[0] = data[n, bank] * holds
+                full.setdefault(row, {})[2 * pair + bank] = cells
+            elif holds:
                 single.setdefault(row, {})[2 * pair + bank] = column, data[n, bank]
-    steps = [_load(row, banks) for row, banks in whole.items()]
-    for row, given in single.items():
-        columns = tuple(column for _, (column, _) in sorted(given.items()))
-        steps.append(_load(row, {bank: x[None] for bank, (_, x) in given.items()}, columns))
+    steps = [_load(row, banks) for row, banks in full.items()]
+    for row, pieces in single.items():
+        columns = tuple(column for _, (column, _) in sorted(pieces.items()))
+        steps.append(_load(row, {bank: x[None] for bank, (_, x) in pieces.items()}, columns))
     return steps
 
 
 def _load(row: int, banks: Mapping[int, Bytes], columns: tuple[int, ...] = ()) -> Step:
     order = sorted(banks)
-    given = Round("load", 0, row, 0, banks=tuple(order), columns=columns)
-    return Step(given, np.stack([banks[bank] for bank in order]))
+    round = Round("load", 0, row, 0, banks=tuple(order), columns=columns)
+    return Step(round, np.stack([banks[bank] for bank in order]))

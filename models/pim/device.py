@@ -30,13 +30,13 @@ Bytes = NDArray[np.uint8]
 REGISTERS = ("c0", "k", "q", "v0", "v1", "seed", "c1")
 
 
-def registers_of(config: PimConfig, given: Round) -> tuple[str, ...]:
+def registers_of(config: PimConfig, round: Round) -> tuple[str, ...]:
     """Return which registers a round writes in each bank, in order."""
     wide = config.format == "float16"
     v = ("v0", "v1") if wide else ("v0",)
-    if given.mode == "update":
-        return (*("c0", "c1")[: given.rates], "k", "q", *v) if given.first else v
-    return {"score": ("q",), "attend": v}.get(given.mode, ())
+    if round.mode == "update":
+        return (*("c0", "c1")[: round.rates], "k", "q", *v) if round.first else v
+    return {"score": ("q",), "attend": v}.get(round.mode, ())
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Device:
         """Run rounds of a set one after another; return what is read from each: (transfers, 32)."""
         outs: list[Bytes] = []
         for soft, group in groupby(steps, lambda step: step.taken is not None):
-            own = list(group)
-            outs += [self._softened(number, s) for s in own] if soft else self._rounds(number, own)
+            run = list(group)
+            outs += [self._softened(number, s) for s in run] if soft else self._rounds(number, run)
         return outs
 
     def play(self, number: int, step: Step) -> Bytes:
@@ -97,43 +97,43 @@ class Device:
         return [self._round(number, step) for step in steps]
 
     def _round(self, number: int, step: Step) -> Bytes:
-        own, given = self.set_banks(number), step.round
-        moved = own[list(given.banks)] if given.banks else own
-        if given.mode == "load":
-            where = (given.columns,) if given.columns else ()
-            self.banks[moved, given.row, *where] = step.data[:, 0] if where else step.data
+        banks, round = self.set_banks(number), step.round
+        moved = banks[list(round.banks)] if round.banks else banks
+        if round.mode == "load":
+            where = (round.columns,) if round.columns else ()
+            self.banks[moved, round.row, *where] = step.data[:, 0] if where else step.data
             return np.zeros((0, 32), dtype=np.uint8)
-        if given.mode == "store":
-            return self.banks[moved, given.row].reshape(-1, 32)
-        if given.mode == "score":  # ROUND sets what makes an update that changes nothing
+        if round.mode == "store":
+            return self.banks[moved, round.row].reshape(-1, 32)
+        if round.mode == "score":  # ROUND sets what makes an update that changes nothing
             for name in ("c0", "c1", "k", "v0", "v1"):
-                self.registers[name][own] = 0
-        for index, name in enumerate(registers_of(self.config, given)):
-            self.registers[name][own] = step.data[:, index]
+                self.registers[name][banks] = 0
+        for index, name in enumerate(registers_of(self.config, round)):
+            self.registers[name][banks] = step.data[:, index]
             if name == "c0":
-                self.registers["c1"][own] = step.data[:, index]
+                self.registers["c1"][banks] = step.data[:, index]
         if step.seeds is not None:
             units = 2 // self.config.design.banks
             words = np.ascontiguousarray(step.seeds[:, : 16 * units]).view("<u8")
             self._streams[number] = Lfsr(words.reshape(-1, 2))
-        return self._compute(number, own, given)
+        return self._compute(number, banks, round)
 
-    def _v(self, own: NDArray[np.int64]) -> Bytes:
-        both = [self.registers[name][own] for name in ("v0", "v1")]
+    def _v(self, banks: NDArray[np.int64]) -> Bytes:
+        both = [self.registers[name][banks] for name in ("v0", "v1")]
         return both[0] if self.config.format == "mx8" else np.concatenate(both, axis=-1)
 
-    def _rates(self, own: NDArray[np.int64]) -> NDArray[np.uint16]:
-        both = np.concatenate([self.registers[name][own] for name in ("c0", "c1")], axis=-1)
+    def _rates(self, banks: NDArray[np.int64]) -> NDArray[np.uint16]:
+        both = np.concatenate([self.registers[name][banks] for name in ("c0", "c1")], axis=-1)
         return both.view("<u2")[:, : self.config.lanes]
 
-    def _compute(self, number: int, own: NDArray[np.int64], given: Round) -> Bytes:
+    def _compute(self, number: int, banks: NDArray[np.int64], round: Round) -> Bytes:
         unit, columns = self.unit, np.arange(COLUMNS)
-        state = self.banks[own, given.row]  # (banks, columns, 32)
-        v = np.repeat(self._v(own)[:, None], COLUMNS, axis=1)
+        state = self.banks[banks, round.row]  # (banks, columns, 32)
+        v = np.repeat(self._v(banks)[:, None], COLUMNS, axis=1)
         element = unit.element(v, np.broadcast_to(columns, v.shape[:2]))
-        if given.mode == "attend":
+        if round.mode == "attend":
             # upper and bottom alternate, column by column
-            half = len(own) // 2
+            half = len(banks) // 2
             turn = lambda a: a.reshape(half, 2, COLUMNS, *a.shape[2:]).swapaxes(1, 2)
             both = turn(state).reshape(half, 2 * COLUMNS, 32)
             scores = turn(v).reshape(half, 2 * COLUMNS, -1)
@@ -141,21 +141,19 @@ class Device:
             out, lost = unit.attend(both, unit.element(scores, which))
             self.saturated += int(lost.sum())
             return out.reshape(-1, 32)
-        q = self.registers["q"][own][:, None]
+        k, q = (self.registers[name][banks][:, None] for name in "kq")
         new = state
-        if given.mode == "update":
-            random = self._random(number, len(own)) if self.config.stochastic else None
-            new, lost = unit.update(
-                state, self._rates(own)[:, None], self.registers["k"][own][:, None], element, random
-            )
-            self.banks[own, given.row] = new
+        if round.mode == "update":
+            random = self._random(number, len(banks)) if self.config.stochastic else None
+            new, lost = unit.update(state, self._rates(banks)[:, None], k, element, random)
+            self.banks[banks, round.row] = new
             self.saturated += int(lost.sum())
         sums = unit.output(new, q)
         pair = type(sums)(sums.value[::2], sums.exponent[::2]).joined(
             type(sums)(sums.value[1::2], sums.exponent[1::2])
         )
         out, lost = unit.results(pair)
-        if not given.reads:
+        if not round.reads:
             return np.zeros((0, 32), dtype=np.uint8)
         self.saturated += int(lost.sum())
         return out.reshape(-1, 32)

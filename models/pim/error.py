@@ -114,8 +114,8 @@ class _Mx8:
         kept, added = _kept(s, c), k.times(v)
         rates = largest_of(c.size, 1)
         # a rate of 2 or more makes the power of two greater, up to eight times as much
-        own = largest_of(s.size, 1) * self.power * np.where(rates < 2, 1, 8 * rates)
-        lost = 5 * np.maximum(own, self._powers(k, v)) * 2.0**-FRACTION
+        bound = largest_of(s.size, 1) * self.power * np.where(rates < 2, 1, 8 * rates)
+        lost = 5 * np.maximum(bound, self._powers(k, v)) * 2.0**-FRACTION
         return Number(kept.value + added.value, kept.error + added.error + lost)
 
     def read(self, state: Number, q: Number) -> Floats:
@@ -169,7 +169,7 @@ class Reading:
     value: Floats
     error: Floats
     vector: Floats
-    own: Floats
+    excess: Floats
 
 
 @dataclass(frozen=True)
@@ -210,19 +210,19 @@ class Exact:
     @classmethod
     def joined(cls, some: Sequence[Exact]) -> Exact:
         """Return the items of all of them, one after another."""
-        made = copy(some[0])
+        exact = copy(some[0])
         join = lambda arrays: np.concatenate(list(arrays))
-        made.state = Number(join(x.state.value for x in some), join(x.state.error for x in some))
+        exact.state = Number(join(x.state.value for x in some), join(x.state.error for x in some))
         if any(x.length is not None for x in some):
-            made.length = join(x._length() for x in some)
-        return made
+            exact.length = join(x._length() for x in some)
+        return exact
 
     def part(self, begin: int, end: int) -> Exact:
         """Return some of the items."""
-        made = copy(self)
-        made.state = Number(self.state.value[begin:end], self.state.error[begin:end])
-        made.length = None if self.length is None else self.length[begin:end]
-        return made
+        exact = copy(self)
+        exact.state = Number(self.state.value[begin:end], self.state.error[begin:end])
+        exact.length = None if self.length is None else self.length[begin:end]
+        return exact
 
     def _length(self) -> Floats:
         return _length(self.state.error) if self.length is None else self.length
@@ -235,13 +235,13 @@ class Exact:
     def read(self, vector: Number) -> Reading:
         """Return what a vector (items, rows; in attend columns) reads."""
         axis = 2 if self.mode == "attend" else 1
-        found = _output(self.form, self.config, self.mode, self.state, self._operand(vector, axis))
+        sums = _output(self.form, self.config, self.mode, self.state, self._operand(vector, axis))
         size = np.abs(vector.value)
         carried = np.einsum("nrc,nc->nr" if axis == 2 else "nrc,nr->nc", self.state.error, size)
-        own = np.maximum(found.error - carried, 0) + (np.abs(found.value) + found.error) * 2.0**-24
+        excess = np.maximum(sums.error - carried, 0) + (np.abs(sums.value) + sums.error) * 2.0**-24
         if axis == 1 and self.length is not None:
             carried = np.minimum(carried, _length(size)[:, None] * self.length)
-        return Reading(found.value, own + carried, vector.value, own)
+        return Reading(sums.value, excess + carried, vector.value, excess)
 
     def update(self, c: Number, products: Sequence[Added]) -> None:
         """Take S' = S − c ⊙ S and some outer products: an update each. c (items, rows or 1) has its error without rounding."""
@@ -259,7 +259,7 @@ class Exact:
             size = np.abs(product.k.value)[:, :, None]
             kept = np.abs(1 - rates.value)[:, :, None] * old.error
             kept = kept + size * product.v.error[:, None]
-            rest = product.rest + sum(np.abs(slope) * one.own for one, slope in product.slopes)
+            rest = product.rest + sum(np.abs(slope) * one.excess for one, slope in product.slopes)
             lost = lost + _length(np.maximum(new.error - kept, 0)) + _length(size) * rest
         if plain:
             return
@@ -286,8 +286,8 @@ class Exact:
             ]
             for p in products
         ]
-        many = max(x.shape[1] for own in slopes for x in own)
-        wide = [[np.broadcast_to(x, (len(d), many)) for x in own] for own in slopes]
+        many = max(x.shape[1] for row in slopes for x in row)
+        wide = [[np.broadcast_to(x, (len(d), many)) for x in row] for row in slopes]
         m = np.array(wide).transpose(2, 3, 0, 1)
         if d.shape[1] == 1:
             return _norm(d[:, 0], k, m, b)

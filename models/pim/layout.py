@@ -192,17 +192,17 @@ class Layout:
         else:
             layer, whose = self.seating.layer, list(self.seating.bits)
         mask = (1 << 64) - 1
-        seed, own, first = (
+        seed, request_seed, first = (
             np.array([n & mask for n in numbers], dtype=np.uint64)[request]
             for numbers in zip(*whose, strict=True)
         )
         number = token.astype(np.uint64) + first + np.uint64(work.first)
         updates = [mode == "update" for mode, _ in self.passes]
         further = units * sum(updates[: work.number]) + stripe * max(16, units * sum(updates))
-        words = seed_words(seed, own, layer, head, part, number, unit + further)
-        made = np.zeros((*shape[:2], 2, 16), dtype=np.uint8)
-        made[..., :units, :] = words.astype("<u8").view(np.uint8)
-        return self._dealt(made).reshape(tokens, self.seats, -1, 32)
+        words = seed_words(seed, request_seed, layer, head, part, number, unit + further)
+        seeds = np.zeros((*shape[:2], 2, 16), dtype=np.uint8)
+        seeds[..., :units, :] = words.astype("<u8").view(np.uint8)
+        return self._dealt(seeds).reshape(tokens, self.seats, -1, 32)
 
     def _columns(self, x: Floats) -> Bytes:
         """(tokens, items, dim_state) as bytes (tokens, seats, banks, chunks, bytes of 32 numbers)."""
@@ -261,17 +261,17 @@ class Layout:
         """RESULT_READs of a pair and row."""
         return 1 if self.mode == "attend" else self.config.result_reads
 
-    def rates_of(self, given: Operands) -> int:
+    def rates_of(self, operands: Operands) -> int:
         """Return how many registers of rates a first chunk writes: one where a head has a single rate."""
-        single = given.c is None or given.c.shape[-1] == 1
+        single = operands.c is None or operands.c.shape[-1] == 1
         return 1 if single else self.config.lanes // 16
 
     def round_of(self, number: int, chunk: int, rates: int = 1, row: int = 0) -> Round:
         """Return the round of a chunk in one of a token's passes, an update's first of which has `rates` registers of rates."""
         (mode, reads), first = self.passes[number], chunk == 0
         drawn = int(first and mode == "update" and self.config.stochastic)
-        made = Round(mode, 1, row, self.reads * reads, first, drawn, rates)
-        return replace(made, registers=len(registers_of(self.config, made)))
+        round = Round(mode, 1, row, self.reads * reads, first, drawn, rates)
+        return replace(round, registers=len(registers_of(self.config, round)))
 
     def token_cycles(self, most: int = 32, waits: bool = False) -> int:
         """Return the cycles of a token in steady state by the scheduler, without refresh; of more than `most` rows, as
@@ -286,9 +286,9 @@ class Layout:
         if waits:
             longest = sum(schedule(config, [rounds for _ in sets]).length for rounds in passes)
         else:
-            rounds = [one for own in passes for one in own]
-            made = schedule(config, [rounds * 3 for _ in sets])
-            longest = max(starts[2 * len(rounds)] - starts[len(rounds)] for starts in made.starts)
+            rounds = [one for rounds_of_pass in passes for one in rounds_of_pass]
+            plan = schedule(config, [rounds * 3 for _ in sets])
+            longest = max(starts[2 * len(rounds)] - starts[len(rounds)] for starts in plan.starts)
         return -(-longest * self.rows // count)
 
     def steps(
@@ -305,22 +305,22 @@ class Layout:
         held = [self.held(work, np.repeat(fresh, self.heads)) for work in works]
         rounds = [(works[which], held[which], token) for which, token in order]
         rows = None if start is None else self.rows_of(start)
-        made: list[list[Step]] = []
+        by_set: list[list[Step]] = []
         for number in range(self.config.sets):
-            own = slice(number * each, (number + 1) * each)
+            banks = slice(number * each, (number + 1) * each)
             steps = []
             if rows is not None:
-                steps += self.loads(rows[:, own])
+                steps += self.loads(rows[:, banks])
             for work, operands, token in rounds:
                 rates = self.rates_of(work.given)
                 for seat, chunk in np.ndindex(self.seats, self.chunks):
-                    given = self.round_of(work.number, chunk, rates, self.row(seat, chunk))
-                    steps.append(self.step_of(given, operands, token, seat, chunk, own))
+                    round = self.round_of(work.number, chunk, rates, self.row(seat, chunk))
+                    steps.append(self.step_of(round, operands, token, seat, chunk, banks))
             if stores:
                 none = np.zeros(0, dtype=np.uint8)
                 steps += [Step(Round("store", row=r), none) for r in range(self.rows)]
-            made.append(steps)
-        return made
+            by_set.append(steps)
+        return by_set
 
     def loads(self, rows: Bytes) -> list[Step]:
         """Return the rounds that write rows (rows, banks, 32, 32)."""
@@ -328,47 +328,47 @@ class Layout:
 
     def held(self, work: Work, fresh: NDArray[np.bool_]) -> dict[str, Bytes]:
         """Return the registers' bytes of a pass; `fresh`: items that begin with the first token."""
-        given, own = work.given, {}
+        operands, registers = work.given, {}
         updates = [mode == "update" for mode, _ in self.passes]
         begins = fresh & (work.first == 0)
         if updates[work.number]:
-            assert given.k is not None
-            own["k"] = self._vectors(given.k)
-            c = np.zeros((*given.k.shape[:2], 1)) if given.c is None else given.c
+            assert operands.k is not None
+            registers["k"] = self._vectors(operands.k)
+            c = np.zeros((*operands.k.shape[:2], 1)) if operands.c is None else operands.c
             rates = self._rates(c, begins & (not any(updates[: work.number])))
-            own |= {f"c{n}": rates[..., n, :] for n in range(rates.shape[-2])}
-            q = np.zeros_like(given.k) if given.q is None else given.q
-            own["q"] = self._vectors(q)
+            registers |= {f"c{n}": rates[..., n, :] for n in range(rates.shape[-2])}
+            q = np.zeros_like(operands.k) if operands.q is None else operands.q
+            registers["q"] = self._vectors(q)
             if self.config.stochastic:
-                own["seed"] = self._seeds(work)
-        elif given.q is not None:
-            q = given.q
+                registers["seed"] = self._seeds(work)
+        elif operands.q is not None:
+            q = operands.q
             if any(updates[work.number :]) and begins.any():  # it reads what is not there yet
                 q = q.copy()
                 q[0, begins] = 0
-            own["q"] = self._vectors(q)
-        if given.v is not None:
-            own["v"] = self._columns(given.v)
-        return own
+            registers["q"] = self._vectors(q)
+        if operands.v is not None:
+            registers["v"] = self._columns(operands.v)
+        return registers
 
     def step_of(
-        self, given: Round, held: Mapping[str, Bytes], token: int, seat: int, chunk: int, own: slice
+        self, round: Round, held: Mapping[str, Bytes], token: int, seat: int, chunk: int, cut: slice
     ) -> Step:
-        """A round of the banks `own` with its operands."""
-        names = registers_of(self.config, given)
-        data = np.zeros((own.stop - own.start, len(names), 32), dtype=np.uint8)
+        """A round of the banks in `cut` with its operands."""
+        names = registers_of(self.config, round)
+        data = np.zeros((cut.stop - cut.start, len(names), 32), dtype=np.uint8)
         for index, name in enumerate(names):
             if name[0] == "v":
                 half = slice(32 * int(name[1]), 32 * int(name[1]) + 32)
-                data[:, index] = held["v"][token, seat, own, chunk, half]
+                data[:, index] = held["v"][token, seat, cut, chunk, half]
             else:
-                data[:, index] = held[name][token, seat, own]
-        pairs = slice(own.start // 2, own.stop // 2)
-        seeds = held["seed"][token, seat, pairs] if given.seeds else None
+                data[:, index] = held[name][token, seat, cut]
+        pairs = slice(cut.start // 2, cut.stop // 2)
+        seeds = held["seed"][token, seat, pairs] if round.seeds else None
         if not self.config.chip:
-            return Step(given, data, seeds)
+            return Step(round, data, seeds)
         puts = shared(self.config.banks, names, data, seeds, 2 // self.config.design.banks)
-        return Step(replace(given, shared=len(puts)), data, seeds, puts=puts)
+        return Step(replace(round, shared=len(puts)), data, seeds, puts=puts)
 
     def results(
         self, order: Iterable[tuple[int, int, int]], steps: list[list[Step]], out: Bytes

@@ -99,23 +99,23 @@ def shared(
         masks: dict[
             bytes, dict[int, int]
         ] = {}  # of each operand: the banks of each group that take it
-        for place, own in enumerate(data[:, index]):
+        for place, content in enumerate(data[:, index]):
             group, bank = divmod(place, banks)
-            of = masks.setdefault(own.tobytes(), {})
+            of = masks.setdefault(content.tobytes(), {})
             of[group] = of.get(group, 0) | 1 << bank
         for operand, of in masks.items():
             groups: dict[int, int] = {}
             for group, mask in of.items():
                 groups[mask] = groups.get(mask, 0) | 1 << group
-            own = np.frombuffer(operand, dtype=np.uint8)
-            puts += [Put(which, mask, name, own) for mask, which in groups.items()]
+            content = np.frombuffer(operand, dtype=np.uint8)
+            puts += [Put(which, mask, name, content) for mask, which in groups.items()]
     both = units == 1 and banks > 2
     if seeds is None:
         return tuple(puts)
     for pair in range(0, len(seeds), 1 + both):
         group, bank = divmod(2 * pair, banks)
-        own = np.concatenate([seeds[pair, :16], seeds[pair + both, 16 * (not both) :][:16]])
-        puts.append(Put(1 << group, (1 | both << 3) << bank, "seed", own))
+        content = np.concatenate([seeds[pair, :16], seeds[pair + both, 16 * (not both) :][:16]])
+        puts.append(Put(1 << group, (1 | both << 3) << bank, "seed", content))
     return tuple(puts)
 
 

@@ -118,20 +118,20 @@ def program(
     config: PimConfig, steps: Sequence[Sequence[Step]], *, settled: bool = False
 ) -> Program:
     """Return the program that plays the steps of each set; `settled`: it ends only when another one may begin."""
-    made = schedule(config, [[step.round for step in own] for own in steps])
+    plan = schedule(config, [[step.round for step in group] for group in steps])
     order: list[tuple[int, int, int]] = []
     text, before = _Words(config.bus), -1
-    for c in made.commands:
-        own = _Fields() if c.name[:3] == "REF" else _fields(config, c, steps[c.set][c.round])
-        mask = (own.groups or sum(1 << group for group in c.groups)) << 20
-        text.put(c.name, c.cycle - before, mask | own.fields, own.data)
+    for c in plan.commands:
+        fields = _Fields() if c.name[:3] == "REF" else _fields(config, c, steps[c.set][c.round])
+        mask = (fields.groups or sum(1 << group for group in c.groups)) << 20
+        text.put(c.name, c.cycle - before, mask | fields.fields, fields.data)
         before = c.cycle
-        if own.read is not None:
-            order.append((c.set, c.round, own.read))
-    modes, t = [step.round.mode for own in steps for step in own], config.timing
-    text.put("END", max(1, made.length - before, t.tRTW, t.tWTR) if settled else 1, 0)
+        if fields.read is not None:
+            order.append((c.set, c.round, fields.read))
+    modes, t = [step.round.mode for group in steps for step in group], config.timing
+    text.put("END", max(1, plan.length - before, t.tRTW, t.tWTR) if settled else 1, 0)
     return Program(
-        made,
+        plan,
         np.concatenate(text.words),
         np.array(text.waits, dtype=np.int64),
         np.array(text.sizes, dtype=np.int64),

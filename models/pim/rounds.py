@@ -69,7 +69,7 @@ def slots_of(config: PimConfig, mode: str, drain: bool = True) -> int:
     return config.design.drained(config.lag) if drain else config.design.slots
 
 
-def round_cycles(config: PimConfig, given: Round, charges: Charges = HARDWARE) -> int:
+def round_cycles(config: PimConfig, round: Round, charges: Charges = HARDWARE) -> int:
     """Return the cycles from a round's start to the next one's, of one set in which all rows open and
     close together: what `models.pim.schedule` places, without placing it.
 
@@ -79,19 +79,19 @@ def round_cycles(config: PimConfig, given: Round, charges: Charges = HARDWARE) -
 
     Raises ValueError where bank groups are staggered, beside block RAM, and for transfers of rows.
     """
-    if given.mode not in MODES or config.sets > 1 or config.chip:
-        what = f"{given.mode!r} of {config.sets} sets beside {config.timing.name}"
+    if round.mode not in MODES or config.sets > 1 or config.chip:
+        what = f"{round.mode!r} of {config.sets} sets beside {config.timing.name}"
         raise ValueError(f"a round {what} has no closed form")
-    t, step, some = config.timing, config.transfer, given.registers + given.seeds > 0
-    results = step * (given.reads * config.pairs + given.totals)
+    t, step, some = config.timing, config.transfer, round.registers + round.seeds > 0
+    results = step * (round.reads * config.pairs + round.totals)
     closing = max(results + 1, t.tRP)
     # REG_WRITEs of a bank group; the first one may have to wait until the bus turns round behind the last result
-    written = (step * config.banks * (2 * given.registers + given.seeds) // 2 + 2) * some
+    written = (step * config.banks * (2 * round.registers + round.seeds) // 2 + 2) * some
     turned = max(results - closing + max(t.burst, t.tRTW) - step - 2, 0) * some
     last, opened, activated = written + turned, 0, max(t.tRRD, t.tFAW)
     if config.groups > 1:
         opened = max(last, activated) + (config.groups - 2) * max(written, activated)
         last = written
-    computed = config.interval * (slots_of(config, given.mode, charges.drain) - 1)
+    computed = config.interval * (slots_of(config, round.mode, charges.drain) - 1)
     worked = max(last, t.tRCD) + computed + max(t.tRTP, t.tWR)
     return opened + max(worked, t.tRAS) + closing + 1

@@ -132,8 +132,8 @@ def _early(
     wrong = []
     for rule in table:
         for group in range(groups):
-            own = group in command.groups
-            if own if rule.scope == "other" else not own and rule.scope == "same":
+            same_group = group in command.groups
+            if same_group if rule.scope == "other" else not same_group and rule.scope == "same":
                 continue
             when = latest.get((rule.first, group))
             if when is not None and command.cycle < when + rule.cycles:

@@ -111,7 +111,7 @@ class _Shared:
         self.tiles = [0]  # when each tile's weights are there, by its number from 1 on
         self.data_set, self.direction = -1, 0
 
-    def earliest(self, wish: _Wish, own: int) -> int:
+    def earliest(self, wish: _Wish, number: int) -> int:
         """The first cycle in which what others did lets a set's command be."""
         t, cycle = self.config.timing, wish.earliest
         if wish.name == "ACT4":
@@ -121,13 +121,13 @@ class _Shared:
         if self.config.chip:  # no phases keep sets apart
             cycle = max(cycle, self.latest + 1)
         if wish.data:
-            gap = max(t.burst, self.config.transfer if own == self.data_set else t.tCCD_S)
+            gap = max(t.burst, self.config.transfer if number == self.data_set else t.tCCD_S)
             if wish.data != self.direction:
                 gap = max(gap, t.tRTW if wish.data > 0 else t.tWTR)
             cycle = max(cycle, self.data + gap)
         return cycle
 
-    def issued(self, wish: _Wish, own: int, cycle: int) -> None:
+    def issued(self, wish: _Wish, number: int, cycle: int) -> None:
         self.latest = cycle
         if wish.ends:
             self.tiles.append(max(cycle + 2, self.tiles[-1]) + self.config.tile_cycles)
@@ -136,7 +136,7 @@ class _Shared:
         if wish.name == "REFpb":
             self.refresh = cycle
         if wish.data:
-            self.data, self.data_set, self.direction = cycle, own, wish.data
+            self.data, self.data_set, self.direction = cycle, number, wish.data
 
 
 _Steps = Generator[list[_Wish], tuple[_Wish, int], None]
@@ -155,9 +155,9 @@ class _Set:
         base = number * width
         buses = 1 if charges.lockstep else 2
         # cycles modulo the interval that are this set's own
-        own = self.staggered and not config.chip
-        self.columns = (base,) if own else tuple(range(interval))
-        self.others = tuple(range(base, base + width, buses)) if own else self.columns
+        has_phase = self.staggered and not config.chip
+        self.columns = (base,) if has_phase else tuple(range(interval))
+        self.others = tuple(range(base, base + width, buses)) if has_phase else self.columns
         if config.bank_local or config.chip or not charges.lockstep:
             self.others = self.columns
         self.closed, self.free, self.latest = _NEVER, 0, -1
@@ -171,22 +171,22 @@ class _Set:
         phases = self.columns if wish.column else self.others
         return min(cycle + (phase - cycle) % self.interval for phase in phases)
 
-    def _writes(self, given: Round) -> list[tuple[tuple[int, ...], int]]:
+    def _writes(self, round: Round) -> list[tuple[tuple[int, ...], int]]:
         """The bank groups of each REG_WRITE of a round, and its number there."""
-        if given.mode not in MODES:
+        if round.mode not in MODES:
             return []
-        if given.shared is not None:
-            return [(self.groups, k) for k in range(given.shared)]
-        each = given.registers * self.config.banks + given.seeds * self.config.banks // 2
+        if round.shared is not None:
+            return [(self.groups, k) for k in range(round.shared)]
+        each = round.registers * self.config.banks + round.seeds * self.config.banks // 2
         return [((group,), k) for group in self.groups for k in range(each)]
 
-    def play(self, given: Round) -> _Steps:
+    def play(self, round: Round) -> _Steps:
         """Give wishes, and take what was issued, until the round is over."""
         t, groups = self.config.timing, self.groups
-        _, start = yield [_Wish(self.free, "ROUND", groups, row=given.row)]
+        _, start = yield [_Wish(self.free, "ROUND", groups, row=round.row)]
         self.starts.append(start)
         self.number_of_round += 1
-        moves, writes = given.mode not in MODES, self._writes(given)
+        moves, writes = round.mode not in MODES, self._writes(round)
         last_act, last_write = start, _NEVER
         behind = start + 1  # where no REG_WRITE is pending
         acts = [(group,) for group in groups]
@@ -195,15 +195,15 @@ class _Set:
             wishes = []
             if acts and (self.staggered or not writes or writes[0][0] == acts[0]):
                 wishes.append(
-                    _Wish(max(behind, self.closed + t.tRP), "ACT4", acts[0], row=given.row)
+                    _Wish(max(behind, self.closed + t.tRP), "ACT4", acts[0], row=round.row)
                 )
             if writes and (self.staggered or not acts or writes[0][0] in opened):
-                own, k = writes[0]
-                after = start + 1 if self.staggered else opened.get(own, start) + 2
+                bank_groups, k = writes[0]
+                after = start + 1 if self.staggered else opened.get(bank_groups, start) + 2
                 wish = _Wish(
                     max(after, last_write + self.step),
-                    "WEIGH" if given.soft and given.mode == "attend" else "REG_WRITE",
-                    own,
+                    "WEIGH" if round.soft and round.mode == "attend" else "REG_WRITE",
+                    bank_groups,
                     k,
                     column=True,
                     data=1,
@@ -218,52 +218,52 @@ class _Set:
                 if not self.staggered:
                     behind = cycle + self.step
         if moves:
-            last = yield from self._move(given, last_act)
+            last = yield from self._move(round, last_act)
         else:
             ready = max(last_act + t.tRCD, last_write + self.step)
-            count = slots_of(self.config, given.mode, self.charges.drain)
+            count = slots_of(self.config, round.mode, self.charges.drain)
             _, first = yield [_Wish(ready, "COMP", groups, count=count, column=True)]
             last = first + self.interval * (count - 1) + max(t.tRTP, t.tWR)
         _, self.closed = yield [_Wish(max(last, last_act + t.tRAS), "PRECHARGES", groups)]
         read = self.closed + 1 - self.step
-        for name, group, number in self._results(given):
-            ends = name == "TAKE" and number in given.ended
+        for name, group, number in self._results(round):
+            ends = name == "TAKE" and number in round.ended
             at = read + self.step
             _, read = yield [_Wish(at, name, (group,), number, column=True, data=-1, ends=ends)]
         over = read + self.step
         self.free = over if self.staggered else max(over, self.closed + t.tRP)
 
-    def _results(self, given: Round) -> list[tuple[str, int, int]]:
+    def _results(self, round: Round) -> list[tuple[str, int, int]]:
         """The name of each transfer of what a round has read, its bank group and its number."""
         pairs = [g for g in self.groups for _ in range(self.config.banks // 2)]
-        name = "TAKE" if given.soft and given.mode == "score" else "RESULT_READ"
-        reads = given.reads if given.mode in MODES else 0
-        made = [(name, group, number) for number, group in enumerate(pairs * reads)]
-        return made + [("TOTAL", self.groups[0], n) for n in range(given.totals)]
+        name = "TAKE" if round.soft and round.mode == "score" else "RESULT_READ"
+        reads = round.reads if round.mode in MODES else 0
+        transfers = [(name, group, number) for number, group in enumerate(pairs * reads)]
+        return transfers + [("TOTAL", self.groups[0], n) for n in range(round.totals)]
 
-    def flow(self, given: Round, following: Round | None) -> _Steps:
+    def flow(self, round: Round, following: Round | None) -> _Steps:
         """As `play` beside block RAM, amid the results of the round before and the operands of the following one."""
         t, groups = self.config.timing, self.groups
         if self.number_of_round < 0:
-            self.writes.extend(self._writes(given))
+            self.writes.extend(self._writes(round))
         while self.writes:
             yield from self._amid()
-        start = yield from self._amid(_Wish(self.free, "ROUND", groups, row=given.row))
+        start = yield from self._amid(_Wish(self.free, "ROUND", groups, row=round.row))
         self.starts.append(start)
         self.number_of_round += 1
         self.writes.extend(self._writes(following) if following else ())
-        act = yield from self._amid(_Wish(start + t.tRP, "ACT4", groups, row=given.row))
-        if given.mode in MODES:
-            count = slots_of(self.config, given.mode, self.charges.drain)
+        act = yield from self._amid(_Wish(start + t.tRP, "ACT4", groups, row=round.row))
+        if round.mode in MODES:
+            count = slots_of(self.config, round.mode, self.charges.drain)
             comp = _Wish(act + t.tRCD, "COMP", groups, count=count, column=True)
             first = yield from self._amid(comp)
             last = first + self.interval * (count - 1) + max(t.tRTP, t.tWR)
         else:
-            last = yield from self._move(given, act)
+            last = yield from self._move(round, act)
         while self.reads:
             yield from self._amid()
         self.closed = yield from self._amid(_Wish(last, "PRECHARGES", groups))
-        self.reads.extend(self._results(given))
+        self.reads.extend(self._results(round))
         self.free = self.closed + 1
         while self.reads and not following:
             self.free = (yield from self._amid()) + 1
@@ -277,8 +277,8 @@ class _Set:
                 whose, at = -int(since > self.closed), self.closed + HELD
                 wishes = [_Wish(at, name, (group,), k, column=True, data=-1, beside=whose)]
             if self.writes:
-                own, k = self.writes[0]
-                come = _Wish(since + 1, "REG_WRITE", own, k, column=True, data=1, beside=1)
+                bank_groups, k = self.writes[0]
+                come = _Wish(since + 1, "REG_WRITE", bank_groups, k, column=True, data=1, beside=1)
                 wishes.insert(len(wishes) * (len(self.reads) >= len(self.writes)), come)
             done, cycle = yield [wish, *wishes] if wish else wishes
             if done.beside is not None:
@@ -286,16 +286,16 @@ class _Set:
             if done.beside is None or wish is None:
                 return cycle
 
-    def _move(self, given: Round, last_act: int) -> Generator[list[_Wish], tuple[_Wish, int], int]:
+    def _move(self, round: Round, last_act: int) -> Generator[list[_Wish], tuple[_Wish, int], int]:
         """Write or read rows of some banks, or of all; return when they may be closed."""
-        t, name = self.config.timing, "WRITE" if given.mode == "load" else "READ"
-        direction = 1 if given.mode == "load" else -1
+        t, name = self.config.timing, "WRITE" if round.mode == "load" else "READ"
+        direction = 1 if round.mode == "load" else -1
         cycle = last_act + t.tRCD - self.step
         every = range(len(self.groups) * self.config.banks)
-        for n, bank in enumerate(sorted(given.banks) or every):
+        for n, bank in enumerate(sorted(round.banks) or every):
             place, local = divmod(bank, self.config.banks)
             group = (self.groups[place],)
-            for column in (given.columns[n],) if given.columns else range(COLUMNS):
+            for column in (round.columns[n],) if round.columns else range(COLUMNS):
                 index = local * COLUMNS + column
                 wish = _Wish(cycle + self.step, name, group, index, column=True, data=direction)
                 cycle = yield from self._amid(wish)
@@ -311,12 +311,12 @@ class _Set:
         self.free = max(self.free, cycle + t.tRFCpb)
 
 
-def period_of(config: PimConfig, given: Round, charges: Charges = HARDWARE) -> int:
+def period_of(config: PimConfig, round: Round, charges: Charges = HARDWARE) -> int:
     """Return the cycles from a round's start to the next one's, of a set alone."""
-    if config.sets == 1 and not config.chip and given.mode in ("update", "score", "attend"):
-        return round_cycles(config, given, charges)
+    if config.sets == 1 and not config.chip and round.mode in ("update", "score", "attend"):
+        return round_cycles(config, round, charges)
     alone = replace(config, refresh="none")
-    rounds: list[list[Round]] = [[given, given]] + [[] for _ in range(config.sets - 1)]
+    rounds: list[list[Round]] = [[round, round]] + [[] for _ in range(config.sets - 1)]
     starts = schedule(alone, rounds, charges).starts[0]
     return starts[1] - starts[0]
 
@@ -335,8 +335,8 @@ def schedule(
     player.play()
     commands = sorted(player.commands, key=lambda command: command.cycle)
     sets = player.sets
-    over = max((max(own.free, own.closed + config.timing.tRP) for own in sets), default=0)
-    return Schedule(config, charges, interval, commands, [own.starts for own in sets], over)
+    over = max((max(set_.free, set_.closed + config.timing.tRP) for set_ in sets), default=0)
+    return Schedule(config, charges, interval, commands, [set_.starts for set_ in sets], over)
 
 
 class _Player:
@@ -353,7 +353,7 @@ class _Player:
         self.sets = [_Set(k, config, charges, interval) for k in range(config.sets)]
         self.shared = _Shared(config)
         self.commands: list[Command] = []
-        self.waiting = [list(reversed(list(own))) for own in rounds]
+        self.waiting = [list(reversed(list(queue))) for queue in rounds]
         self.lengths: dict[Round, int] = {}
         period = config.timing.tREFI
         self.due = [
@@ -361,53 +361,53 @@ class _Player:
             for k in range(config.sets)
         ]
         if sum(map(bool, self.waiting)) > 1:
-            first = next(own for own in self.waiting if own)
+            first = next(queue for queue in self.waiting if queue)
             part = self._length(first[-1]) // config.sets
             if config.chip:  # operands that chunks share come to one set after another, too
                 part *= next((n for n, one in enumerate(first[-2::-1], 1) if one.first), 1)
-            for own in self.sets:
-                own.free = own.number * part
-        self.playing = [self._next(own) for own in self.sets]
+            for set_ in self.sets:
+                set_.free = set_.number * part
+        self.playing = [self._next(set_) for set_ in self.sets]
 
-    def _length(self, given: Round) -> int:
-        key = replace(given, row=0, columns=(0,) * len(given.columns), ended=(), after=0)
+    def _length(self, round: Round) -> int:
+        key = replace(round, row=0, columns=(0,) * len(round.columns), ended=(), after=0)
         if key not in self.lengths:
             self.lengths[key] = period_of(self.config, key, self.charges)
         return self.lengths[key]
 
-    def _begin(self, own: _Set) -> _Steps | None:
+    def _begin(self, set_: _Set) -> _Steps | None:
         """The next thing that a set does; None: it waits for a refresh of all banks, or is done."""
-        left, number = self.waiting[own.number], own.number
+        left, number = self.waiting[set_.number], set_.number
         if not left:
             return None
-        own.free = max(own.free, self.shared.tiles[left[-1].after])
+        set_.free = max(set_.free, self.shared.tiles[left[-1].after])
         refresh, period = self.config.refresh, self.config.timing.tREFI
-        if refresh != "none" and own.free + self._length(left[-1]) > self.due[number]:
+        if refresh != "none" and set_.free + self._length(left[-1]) > self.due[number]:
             if refresh == "window":
-                own.free = max(own.free, self.due[number])
+                set_.free = max(set_.free, self.due[number])
                 self.due[number] += period
             elif refresh == "per-bank":
                 self.due[number] += period
-                return own.refresh()
+                return set_.refresh()
             else:
                 return None
-        given = left.pop()
-        return own.flow(given, left[-1] if left else None) if self.config.chip else own.play(given)
+        round = left.pop()
+        return set_.flow(round, (left or [None])[-1]) if self.config.chip else set_.play(round)
 
-    def _next(self, own: _Set) -> tuple[_Steps, list[_Wish]] | None:
-        steps = self._begin(own)
+    def _next(self, set_: _Set) -> tuple[_Steps, list[_Wish]] | None:
+        steps = self._begin(set_)
         return None if steps is None else (steps, next(steps))
 
     def play(self) -> None:
         """Issue the command that can come first, until all rounds are played."""
         while True:
             best: tuple[int, int, int, _Wish] | None = None
-            for own, state in zip(self.sets, self.playing, strict=True):
+            for set_, state in zip(self.sets, self.playing, strict=True):
                 for wish in state[1] if state else ():
-                    after = max(self.shared.earliest(wish, own.number), own.latest + 1)
-                    cycle = own.fit(wish, after)
-                    later = 0 if wish.beside is None else 1 + sum(own.starts[-1:])  # who is due
-                    order = cycle, later, own.number
+                    after = max(self.shared.earliest(wish, set_.number), set_.latest + 1)
+                    cycle = set_.fit(wish, after)
+                    later = 0 if wish.beside is None else 1 + sum(set_.starts[-1:])  # who is due
+                    order = cycle, later, set_.number
                     if best is None or order < best[:3]:
                         best = *order, wish
             if best is not None:
@@ -420,19 +420,19 @@ class _Player:
     def _refresh_all(self) -> None:
         """Refresh all banks; all sets are closed."""
         timing = self.config.timing
-        cycle = max(max(own.closed + timing.tRP, own.free, 0) for own in self.sets)
+        cycle = max(max(set_.closed + timing.tRP, set_.free, 0) for set_ in self.sets)
         every = tuple(range(self.config.groups))
         self.commands.append(Command(cycle, "REFab", 0, every, 0))
-        for own in self.sets:
-            own.free = cycle + timing.tRFCab
-            self.due[own.number] += timing.tREFI
-            self.playing[own.number] = self._next(own)
+        for set_ in self.sets:
+            set_.free = cycle + timing.tRFCab
+            self.due[set_.number] += timing.tREFI
+            self.playing[set_.number] = self._next(set_)
 
     def _issue(self, cycle: int, number: int, wish: _Wish) -> None:
-        own, state = self.sets[number], self.playing[number]
+        set_, state = self.sets[number], self.playing[number]
         self.shared.issued(wish, number, cycle)
-        own.latest = cycle
-        at = own.number_of_round + (wish.beside or wish.name == "ROUND")
+        set_.latest = cycle
+        at = set_.number_of_round + (wish.beside or wish.name == "ROUND")
         self.commands.append(
             Command(cycle, wish.name, number, wish.groups, at, wish.index, wish.count, wish.row)
         )
@@ -440,4 +440,4 @@ class _Player:
         try:
             self.playing[number] = state[0], state[0].send((wish, cycle))
         except StopIteration:
-            self.playing[number] = self._next(own)
+            self.playing[number] = self._next(set_)

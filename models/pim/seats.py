@@ -60,13 +60,13 @@ class Seats:
     def moves(self, who: Sequence[int]) -> list[tuple[int, int]]:
         """Return which slots, of requests that take a step, are exchanged with which others before it: none where it opens at
         most `MOST` times as many groups as they need."""
-        own = np.concatenate([self.slots[n] for n in who])
-        groups, counts = np.unique(own // self.pairs, return_counts=True)
-        least = -(-len(own) // self.pairs)
+        slots = np.concatenate([self.slots[n] for n in who])
+        groups, counts = np.unique(slots // self.pairs, return_counts=True)
+        least = -(-len(slots) // self.pairs)
         if len(groups) <= MOST * least:
             return []
         kept = groups[np.argsort(-counts, kind="stable")][:least]
-        leaving = own[~np.isin(own // self.pairs, kept)]
+        leaving = slots[~np.isin(slots // self.pairs, kept)]
         inside = (kept[:, None] * self.pairs + np.arange(self.pairs)).ravel()
         others = inside[~np.isin(self.owner[inside], list(who))]
         others = others[np.argsort(self.owner[others] >= 0, kind="stable")]  # free ones first
@@ -75,11 +75,11 @@ class Seats:
     def exchange(self, moves: Iterable[tuple[int, int]]) -> None:
         """Exchange slots."""
         other = {a: b for pair in moves for a, b in (pair, pair[::-1])}
-        for who, own in self.slots.items():
-            self.slots[who] = np.array([other.get(n, n) for n in own.tolist()], dtype=np.int64)
+        for who, slots in self.slots.items():
+            self.slots[who] = np.array([other.get(n, n) for n in slots.tolist()], dtype=np.int64)
         self.owner[:] = -1
-        for who, own in self.slots.items():
-            self.owner[own] = who
+        for who, slots in self.slots.items():
+            self.owner[slots] = who
 
 
 def stacked(
@@ -100,12 +100,12 @@ def stacked(
     while beyond - least > 1:
         middle = (least + beyond) // 2
         least, beyond = (middle, beyond) if used(middle) <= rows else (least, middle)
-    found, row = [], 0
+    regions, row = [], 0
     for count, (_, chunks) in zip(groups(least), layers, strict=True):
-        found.append((row, count))
+        regions.append((row, count))
         row += count * chunks
-    fit = min(n * pairs // slots for (_, n), (slots, _) in zip(found, layers, strict=True))
-    return fit, found
+    fit = min(n * pairs // slots for (_, n), (slots, _) in zip(regions, layers, strict=True))
+    return fit, regions
 
 
 Where = Mapping[tuple[int, int], Sequence[int]]
@@ -127,8 +127,8 @@ def transfer(
     for (number, row), served in by_round.items():
         banks = tuple(places[n][1] - number * each for n in served)
         where[number, len(steps[number])] = served
-        given = Round(mode, 0, row, 0, banks=banks)
-        steps[number].append(Step(given, none if data is None else data[served]))
+        round = Round(mode, 0, row, 0, banks=banks)
+        steps[number].append(Step(round, none if data is None else data[served]))
     return steps, where
 
 
@@ -136,8 +136,8 @@ def read(
     count: int, where: Where, order: Iterable[tuple[int, int, int]], out: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
     """Return what was read of `count` places, (places, 32, 32)."""
-    found = np.zeros((count, COLUMNS, 32), dtype=np.uint8)
+    cells = np.zeros((count, COLUMNS, 32), dtype=np.uint8)
     for data, (number, step, index) in zip(out, order, strict=True):
         place, column = divmod(index, COLUMNS)
-        found[where[number, step][place], column] = data
-    return found
+        cells[where[number, step][place], column] = data
+    return cells

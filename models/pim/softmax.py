@@ -90,8 +90,8 @@ def summed(exponent: Ints, total: Ints) -> Floats:
 def fixed(scores: Floats) -> tuple[Ints, NDArray[np.bool_]]:
     """Return scores, or their parts, in units of 2⁻¹⁶, and which of them lay beyond the range."""
     end = float((1 << LIMIT) - 1)
-    whole = np.floor(np.ldexp(scores, FRACTION))
-    return np.asarray(np.clip(whole, -end, end).astype(np.int64)), np.abs(whole) > end
+    integers = np.floor(np.ldexp(scores, FRACTION))
+    return np.asarray(np.clip(integers, -end, end).astype(np.int64)), np.abs(integers) > end
 
 
 def powers(y: Ints) -> tuple[Ints, Ints]:
@@ -110,10 +110,10 @@ def tiles(format: str, y: Ints) -> Tiles:
     short = -keys % TILE
     wide = np.pad(y, [(0, 0)] * (y.ndim - 1) + [(0, short)])
     m, n = (x.reshape(*x.shape[:-1], -1, TILE) for x in powers(wide))
-    there = (np.arange(keys + short) < keys).reshape(-1, TILE)
-    top = np.where(there, n, -(1 << 40)).max(axis=-1)
+    present = (np.arange(keys + short) < keys).reshape(-1, TILE)
+    top = np.where(present, n, -(1 << 40)).max(axis=-1)
     below = np.minimum(top[..., None] - n, GONE)
-    m = np.where(there & (below < GONE), m, 0)
+    m = np.where(present & (below < GONE), m, 0)
     exponent = np.maximum(ONE[format] - below, 0)
     halves = lambda x: x.reshape(*x.shape[:-1], 2, COLUMNS)
     unit: MxUnit | Float16Unit = MxUnit() if format == "mx8" else Float16Unit()
@@ -154,8 +154,8 @@ class Softmax:
     def took(self, out: Bytes, taken: Taken) -> None:
         """Take results (pairs, reads · 32) of scores, and make the weights of tiles that are whole."""
         places = np.array(taken.places)
-        own = self._parts.reshape(-1, out.shape[-1])
-        own[places[places >= 0]] = out[places >= 0]
+        scores = self._parts.reshape(-1, out.shape[-1])
+        scores[places[places >= 0]] = out[places >= 0]
         if not taken.ended:
             return
         slots = list(taken.ended)
@@ -164,14 +164,14 @@ class Softmax:
         y, beyond = fixed(np.ldexp(parts.sum(axis=2).astype(np.float64), -FRACTION))
         gone, y = (beyond | outside.any(axis=2)).reshape(count, -1), y.reshape(count, -1)
         for keys in set(taken.keys):
-            own = np.array(taken.keys) == keys
-            made, lost = tiles(config.format, y[own, :keys]), gone[own, :keys].sum(axis=1)
-            told = np.stack([made.exponent[:, 0], made.total[:, 0], lost, 0 * lost], axis=1)
+            mask = np.array(taken.keys) == keys
+            tile, lost = tiles(config.format, y[mask, :keys]), gone[mask, :keys].sum(axis=1)
+            tail = np.stack([tile.exponent[:, 0], tile.total[:, 0], lost, 0 * lost], axis=1)
             words = np.concatenate(
-                [made.codes.reshape(len(lost), -1, 32), told.astype("<i8").view(np.uint8)[:, None]],
+                [tile.codes.reshape(len(lost), -1, 32), tail.astype("<i8").view(np.uint8)[:, None]],
                 axis=1,
             )
-            self.words[np.array(slots)[own]] = words
+            self.words[np.array(slots)[mask]] = words
 
     def weights(self, taken: Taken) -> Bytes:
         """Return the registers (banks, registers, 32) of an attend; where there is no slot, those of the first pair."""
@@ -184,5 +184,5 @@ class Softmax:
 
 def told(words: Bytes) -> tuple[Ints, Ints, Ints]:
     """Return exponents, totals, and how many scores lay beyond the range, of what `Softmax.totals` gave."""
-    found = np.ascontiguousarray(words).view("<i8").astype(np.int64)
-    return found[..., 0], found[..., 1], found[..., 2]
+    numbers = np.ascontiguousarray(words).view("<i8").astype(np.int64)
+    return numbers[..., 0], numbers[..., 1], numbers[..., 2]

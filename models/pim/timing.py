@@ -115,11 +115,11 @@ def timing_named(name: str, format: str = "mx8", fast: bool = False) -> PimTimin
         none = dict.fromkeys(("tREFI", "tRFCab", "tRFCpb", "tRREFD"), 0)
         one = dict.fromkeys(("burst", "tCCD_S", "tRCD", "tRP", "tRAS", "tRRD", "tFAW", "tRTW"), 1)
         last = FAST if fast else LAST
-        own = {"tCCD_L": 1 if fast else ITERATION[format], "tWR": last, "tRTP": last}
-        return PimTiming(name, **none, **one, **own, tWTR=1, inner_write_to_read=1)
+        intervals = {"tCCD_L": 1 if fast else ITERATION[format], "tWR": last, "tRTP": last}
+        return PimTiming(name, **none, **one, **intervals, tWTR=1, inner_write_to_read=1)
     try:
-        found = preset(name)
+        dram = preset(name)
     except KeyError:
         raise ValueError(f"no timing {name!r}; there are {', '.join(NAMES)}") from None
-    turned = found.nCL + found.nBL + 2 - found.nCWL
-    return PimTiming.of(found).with_(tRTW=max(found.read_to_write, turned))
+    turned = dram.nCL + dram.nBL + 2 - dram.nCWL
+    return PimTiming.of(dram).with_(tRTW=max(dram.read_to_write, turned))

@@ -105,12 +105,12 @@ class MxUnit:
         c, power = rate.magnitude_and_exponent(rates)
         extra = np.where(power > 15, 4 * ((power >> 2) - 3), 0).max(axis=-1)[..., None]
         size = np.abs(state.value)
-        whole = size << (FRACTION - MX8.magnitude_bits + 1) >> extra
+        minuend = size << (FRACTION - MX8.magnitude_bits + 1) >> extra
         part = np.abs(c) * size << (FRACTION - 15) >> np.minimum(15 + extra - power, 40)
-        total = np.where(c > 0, whole - part, whole + part)
+        total = np.where(c > 0, minuend - part, minuend + part)
         # a difference below 0 is the complement, one too small
         total = np.where(total < 0, ~total, total) >> np.repeat(state.micro, 2, axis=-1)
-        negative = (state.value < 0) ^ ((c > 0) & (part > whole))
+        negative = (state.value < 0) ^ ((c > 0) & (part > minuend))
         return np.where(negative, -total, total), state.exponent + BIAS + extra[..., 0]
 
     def update(

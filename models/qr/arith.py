@@ -86,10 +86,10 @@ def at_once(formula: Callable[..., Any], *operands: Numbers) -> Any:
         return operation
 
     with np.errstate(all="ignore"):
-        own = SimpleNamespace(**{name: noted(ufunc) for name, ufunc in _UFUNCS.items()})
-        found = formula(own, *operands)
+        operations = SimpleNamespace(**{name: noted(ufunc) for name, ufunc in _UFUNCS.items()})
+        outcome = formula(operations, *operands)
     plain = _plain(np.concatenate([result.ravel() for result in seen]))
-    return found if plain else formula(_OPERATIONS, *operands)
+    return outcome if plain else formula(_OPERATIONS, *operands)
 
 
 def from_integer(values: ArrayLike) -> Numbers:

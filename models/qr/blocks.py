@@ -42,12 +42,12 @@ class Slice:
     def ready(self) -> bool:
         return self.spare is None
 
-    def step(self, given: int | None, taken: bool) -> None:
-        """`given` is offered, whether `ready` or not; the item is taken or not."""
+    def step(self, offer: int | None, taken: bool) -> None:
+        """`offer` is offered, whether `ready` or not; the item is taken or not."""
         if self.item is None or taken:
-            self.item, self.spare = (given, None) if self.spare is None else (self.spare, None)
-        elif given is not None and self.spare is None:
-            self.spare = given
+            self.item, self.spare = (offer, None) if self.spare is None else (self.spare, None)
+        elif offer is not None and self.spare is None:
+            self.spare = offer
 
 
 class Gearbox:

@@ -104,12 +104,12 @@ class Columns:
 
     def split(self, q: Integers) -> Integers:
         """Return the factors of rows of integers q (m, n), behind the 1: int64 (m, factors − 1)."""
-        found = np.empty((len(q), len(self.operands)), dtype=np.int64)
+        factors = np.empty((len(q), len(self.operands)), dtype=np.int64)
         for at, (column, limb) in enumerate(self.operands):
             part = q[:, column] >> LIMB * limb
             top = limb == self.limbs[column] - 1
-            found[:, at] = part if top else part & ((1 << LIMB) - 1)
-        return found
+            factors[:, at] = part if top else part & ((1 << LIMB) - 1)
+        return factors
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,12 +214,12 @@ def _both(sums: Integers) -> NDArray[np.object_]:
 
 def _sums(totals: Totals, rows: Integers) -> Integers:
     columns = totals.columns
-    found = np.zeros((columns.factors,) * 2, dtype=np.int64)
+    sums = np.zeros((columns.factors,) * 2, dtype=np.int64)
     for at in range(0, len(rows), _CHUNK):
         part = columns.split(rows[at : at + _CHUNK] - totals.offsets)
         a = np.column_stack([np.ones(len(part)), part.astype(np.float64)])
-        found += (a.T @ a).astype(np.int64)
-    return np.triu(found)
+        sums += (a.T @ a).astype(np.int64)
+    return np.triu(sums)
 
 
 def solve(totals: Totals) -> Solution:

@@ -64,7 +64,7 @@ class CoreStage:
             return self.held < self.room
         return self.bits if route == Route.BITS else self.put
 
-    def step(self, now: int, fed: int, given: int | None) -> bool:
+    def step(self, now: int, fed: int, job: int | None) -> bool:
         run, moved = self.run, False
         # sums
         item = self.full_scan.item if self.places else self.records.out.item
@@ -108,12 +108,12 @@ class CoreStage:
         self.places |= passed
         if taken and item == END:
             self.busy = False
-        if given is not None:
-            work, moved = run.works[given], True
+        if job is not None:
+            work, moved = run.works[job], True
             size, self.busy, self.places = work.size, True, work.size.full
-            self.waiting.append(given)
+            self.waiting.append(job)
             if self.givens is not None:
-                self.givens.begin(given)
+                self.givens.begin(job)
             self.accumulator.slots = self.accumulator.slots_of[size.columns]
             if size.full or self.scans:
                 self.full_scan.begin(row_stride(size.columns - 1), work.live_places(), size.places)

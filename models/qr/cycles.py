@@ -130,14 +130,14 @@ class Run:
         retired = bounds.retired(now)
         asks = bounds.asks
         job = intake.job
-        given = intake.pending and core.ready(self.works[job])
-        turned, pops = intake.step(now, request if taken else None, last, given)
+        gives = intake.pending and core.ready(self.works[job])
+        turned, pops = intake.step(now, request if taken else None, last, gives)
         moved |= turned
         moved |= fetch.step(
             now, retired, route == Route.DESCRIPTOR and last, bounds.job if asks else None, pops
         )
         moved |= bounds.step(now, fed)
-        moved |= core.step(now, fed, job if given else None)
+        moved |= core.step(now, fed, job if gives else None)
         if last:
             port.flight.popleft()
         if port.flight:

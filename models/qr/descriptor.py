@@ -81,12 +81,12 @@ def pack(fields: Mapping[str, int], values: Mapping[str, int]) -> bytes:
 
 def unpack(fields: Mapping[str, int], data: bytes) -> SimpleNamespace:
     """The fields that these bytes begin with."""
-    found, at = SimpleNamespace(), 0
+    record, at = SimpleNamespace(), 0
     for name, size in fields.items():
         part = data[at : at + size]
-        setattr(found, name, int.from_bytes(part, "little", signed=name == SIGNED))
+        setattr(record, name, int.from_bytes(part, "little", signed=name == SIGNED))
         at += size
-    return found
+    return record
 
 
 def head_fields(config: FitPlan) -> dict[str, int]:

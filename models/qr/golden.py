@@ -149,10 +149,10 @@ def _widened(
     if not config.incremental or job.memo is None or job.memo.anchor is None:
         return None, None
     anchor = bounds.update_anchor(job.memo.anchor, job)
-    found = bounds.widen_bounds(anchor, weights, job.offsets)
-    if found is not None and found[1] - found[0] > job.limit:
+    limits = bounds.widen_bounds(anchor, weights, job.offsets)
+    if limits is not None and limits[1] - limits[0] > job.limit:
         return anchor, None
-    return anchor, found
+    return anchor, limits
 
 
 def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
@@ -176,22 +176,22 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
         return HardwareError(code, index)
     memo, exact = job.memo, _sums(job, config)
     c, middle = right_side(exact)
-    made = factors(job, config, exact)
-    if not made.done:
+    triangle = factors(job, config, exact)
+    if not triangle.done:
         return HardwareError(FitError.QR_DOWNDATE, index)
-    solution = factor.solve(made.d, made.u, made.keep, c)
-    if made.keep[0]:
+    solution = factor.solve(triangle.d, triangle.u, triangle.keep, c)
+    if triangle.keep[0]:
         solution[0] = add(solution[0], middle)
     weights = codes(solution)
 
-    anchor, found = _widened(job, config, weights)
-    rescanned = found is None
-    if found is None:
+    anchor, limits = _widened(job, config, weights)
+    rescanned = limits is None
+    if limits is None:
         if memo is not None and descending(job.rows):
             return HardwareError(FitError.QR_ORDER, index)
         low, high, anchor = bounds.pass_over(job, weights)
     else:
-        low, high = found
+        low, high = limits
     new = Memo(
         **vars(exact),
         method=config.method,
@@ -199,8 +199,8 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
         window=job.window,
         offsets=job.offsets,
         epoch=0 if memo is None else memo.epoch + 1,
-        d=made.memo_d,
-        u=made.memo_u,
+        d=triangle.memo_d,
+        u=triangle.memo_u,
         anchor=anchor if config.incremental else None,
     )
-    return Fit(job.group, weights, made.keep, low, high, rescanned, new)
+    return Fit(job.group, weights, triangle.keep, low, high, rescanned, new)

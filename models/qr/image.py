@@ -55,8 +55,8 @@ def _padded(data: bytes, bus_bytes: int) -> bytes:
 
 
 def _head(config: FitPlan, window: Window, offsets: Rows, epoch: int = 0, rows: int = 0) -> bytes:
-    own = {"length": window.length, "prefix": window.prefix, "epoch": epoch}
-    fields = {**head_fields(config), **own, "rows": rows}
+    numbers = {"length": window.length, "prefix": window.prefix, "epoch": epoch}
+    fields = {**head_fields(config), **numbers, "rows": rows}
     return pack(HEAD, fields) + offsets.tobytes()
 
 
@@ -72,15 +72,15 @@ def pack_memo(memo: Memo, config: FitPlan) -> bytes:
     parts.append(memo.right_hand_side.astype("<i8").tobytes())
     j, i = np.tril_indices(n)
     both = memo.sums, memo.squares
-    given = np.stack(both, axis=1).ravel() if memo.gram is None else memo.gram[i, j]
+    totals = np.stack(both, axis=1).ravel() if memo.gram is None else memo.gram[i, j]
     each = bus // ENTRY_BYTES
-    entries = np.zeros((words(len(given), each), each), dtype="<i8")
-    entries.flat[: len(given)] = given
-    whole = np.zeros((len(entries), bus), dtype=np.uint8)
-    whole[:, : each * ENTRY_BYTES] = (
+    entries = np.zeros((words(len(totals), each), each), dtype="<i8")
+    entries.flat[: len(totals)] = totals
+    beats = np.zeros((len(entries), bus), dtype=np.uint8)
+    beats[:, : each * ENTRY_BYTES] = (
         entries.view(np.uint8).reshape(-1, each, 8)[:, :, :ENTRY_BYTES].reshape(len(entries), -1)
     )
-    parts.append(whole.tobytes())
+    parts.append(beats.tobytes())
     if memo.d is not None and memo.u is not None:
         parts.append(np.where(i == j, memo.d[j], memo.u[i, j]).astype("<u4").tobytes())
     if anchor is not None:
@@ -135,8 +135,8 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
     right_hand_side = parts["c"][: 8 * n].view("<i8").astype(np.int64)
     exact = head.rows, sums, squares, right_hand_side, gram
     window, offsets = Window(head.prefix, length), parts["head"][HEAD_BYTES:][:length]
-    own = config.method, config.target, window, offsets, head.epoch
-    return Memo(*exact, *own, d, u, anchor)
+    context = config.method, config.target, window, offsets, head.epoch
+    return Memo(*exact, *context, d, u, anchor)
 
 
 def _codes(data: Rows, count: int) -> Codes:
@@ -147,9 +147,9 @@ def pack_descriptor(job: Job, config: FitPlan, places: Places) -> bytes:
     """The fields of `descriptor.DESCRIPTOR`."""
     size = Size.of(job)
     flags = size.full | METHODS.index(config.method) << 1 | LABELS.index(config.target) << 2
-    own = {name: getattr(job, name) for name in ("group", "epoch", "limit")}
+    job_fields = {name: getattr(job, name) for name in ("group", "epoch", "limit")}
     more = {"flags": flags, "span": size.places, "rows_at": places.rows}
-    fields = {**vars(places), **vars(size), **vars(job.window), **own, **more}
+    fields = {**vars(places), **vars(size), **vars(job.window), **job_fields, **more}
     return _padded(pack(DESCRIPTOR, fields), config.bus_bytes)
 
 

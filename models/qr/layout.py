@@ -186,7 +186,7 @@ def result_words(size: Size, config: FitPlan) -> int:
 
 def place(sizes: Sequence[Size], config: FitPlan, base: int = 1 << 20) -> list[Places]:
     """Where jobs lie one behind the other: descriptors from `base` on; then of each job memo (or head), changes, rows, result with the new memo."""
-    bus, found = config.bus_bytes, []
+    bus, places = config.bus_bytes, []
     at = base + words(DESCRIPTOR_BYTES, bus) * bus * len(sizes)
     for size in sizes:
         memo = at
@@ -194,5 +194,5 @@ def place(sizes: Sequence[Size], config: FitPlan, base: int = 1 << 20) -> list[P
         rows = changes + bus * (0 if size.full else change_words(size, config))
         result = rows + bus * row_words(size, config)
         at = result + bus * (result_words(size, config) + memo_words(size, config))
-        found.append(Places(memo, changes, rows, result))
-    return found
+        places.append(Places(memo, changes, rows, result))
+    return places

@@ -154,7 +154,7 @@ class Task:
 @lru_cache(maxsize=64)
 def tasks(columns: int) -> tuple[Task, ...]:
     """The issues of `GRAM` for a job of so many columns, in order."""
-    found: list[Task] = []
+    issues: list[Task] = []
     issued: dict[tuple[Kind, bool], int] = {}
     kind: Kind | None = Kind.LOAD
     first = 0
@@ -163,10 +163,10 @@ def tasks(columns: int) -> tuple[Task, ...]:
         waits = [((k, False), wait) for k, wait in step.after]
         waits += [((k, True), wait) for k, wait in step.since]
         for number in range(step.loop.count(columns, first)):
-            found.append(Task(tuple((issued[key], w) for key, w in waits if key in issued)))
-            issued[kind, False] = len(found) - 1
+            issues.append(Task(tuple((issued[key], w) for key, w in waits if key in issued)))
+            issued[kind, False] = len(issues) - 1
             if not number:
-                issued[kind, True] = len(found) - 1
+                issued[kind, True] = len(issues) - 1
         kind = step.then["last" if first == columns - 1 and "last" in step.then else ""]
         first += kind is Kind.SCALE and step.kind is Kind.ROW
-    return tuple(found)
+    return tuple(issues)

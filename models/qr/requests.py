@@ -166,14 +166,14 @@ class IntakeStage(Stage):
             return bool(self.bounds.takes[route == Route.PASS_ROWS])
         return self.phase == "BODY" and (self.bad or self.core.takes(route))
 
-    def step(self, now: int, request: Request | None, last: bool, given: bool) -> tuple[bool, bool]:
+    def step(self, now: int, request: Request | None, last: bool, gives: bool) -> tuple[bool, bool]:
         """A word comes; the job is given on. Return whether anything moves, and whether the job's words have all come."""
         run, before = self.run, self.phase
         self.head_ends = request is not None and request.route == Route.HEAD and last
         self.body_ends = request is not None and request.final and last
-        self.held, self.given = self.pending and not given, not self.pending
+        self.held, self.given = self.pending and not gives, not self.pending
         turned = self.turn(now)
-        self.pending &= not given
+        self.pending &= not gives
         if request is not None and before == "HEAD" and turned:
             self.job, self.final = request.job, request.final
         elif before == "VERDICT":
@@ -184,4 +184,4 @@ class IntakeStage(Stage):
             self.pending = not self.bad and (work.size.full or not run.config.incremental)
         elif before == "BODY" and request is not None and request.route == Route.ANCHOR:
             self.pending |= last and not self.bad
-        return turned or given, turned and self.phase == "HEAD"
+        return turned or gives, turned and self.phase == "HEAD"

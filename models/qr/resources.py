@@ -224,8 +224,8 @@ def _flops(engine: TableFitPlan, target: Target) -> float:
     mul, add, div = (cost(op, float32, shape).ff for op in ("mul", "add", "div"))
     units = engine.solver.n_max * (mul + add) + div
     around = 880 + 600 * (target.shared is not None)
-    found = strider.flops(engine.port) + around + 94 * engine.bus_bytes
-    return found + 432 * (columns.factors - 1) + 150 * columns.gram_lanes + 1.66 * units
+    base = strider.flops(engine.port) + around + 94 * engine.bus_bytes
+    return base + 432 * (columns.factors - 1) + 150 * columns.gram_lanes + 1.66 * units
 
 
 def _of_columns(engine: TableFitPlan, target: Target) -> Resources:
@@ -245,5 +245,5 @@ def _of_columns(engine: TableFitPlan, target: Target) -> Resources:
     # in a lane of its own, a product with the column of ones takes no multiplier
     lanes = columns.gram_lanes - (columns.factors if columns.slots == 1 else 0)
     dsp = floats + multiplier_blocks([(OPERAND, OPERAND, False)] * lanes, family)
-    found = round(lut), round(_flops(engine, target)), dsp if target.dsp else 0
-    return Resources(*found, *memory_blocks(held, target))
+    counts = round(lut), round(_flops(engine, target)), dsp if target.dsp else 0
+    return Resources(*counts, *memory_blocks(held, target))

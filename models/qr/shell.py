@@ -70,7 +70,7 @@ def table_register_map(config: TableFitPlan, design: int = 0) -> RegisterMap:
     """Return the register map of an engine over columns, all of whose addresses are aligned to the bus; with a register for its ring, if it has one."""
     rings, bus = [Ring(0)] if config.ring else [], config.bus_bytes
     totals, answer = bus * config.totals_words, bus * config.answer_words
-    made = [
+    registers = [
         address("totals", ADDRESS_BITS, "the sums of the fit before", bus, totals),
         address("answer", ADDRESS_BITS, "where new sums and weights go", bus, answer),
     ]
@@ -83,13 +83,13 @@ def table_register_map(config: TableFitPlan, design: int = 0) -> RegisterMap:
     page, ring = config.walk.schema.page_size, config.ring
     for name in ("come", "go"):
         what, each = f"the first page of the rows that {name}", [(f"{name}_pages", page)]
-        made += [
+        registers += [
             address(f"{name}_address", ADDRESS_BITS, what, bus, page * ring, () if ring else each),
             *(EngineRegister(f"{name}_{n}", 32, of, legal=le) for n, (of, le) in numbers.items()),
         ]
-    made += [ring.register for ring in rings]
+    registers += [ring.register for ring in rings]
     return RegisterMap(
-        made,
+        registers,
         [
             Counter("summed", "rows added or taken"),
             Counter("left", "rows of the same pages left alone"),

@@ -179,10 +179,10 @@ def memory_for(engine: TableFitPlan, pages: int) -> int:
 
 def registers(totals: int, answer: int, segments: Sequence[Segment]) -> dict[str, int]:
     """Return the registers of a run: the rows that come, those that go."""
-    found = {"totals": totals, "answer": answer}
+    numbers = {"totals": totals, "answer": answer}
     for name, segment in zip(("come", "go"), segments, strict=True):
-        found |= {f"{name}_{field}": value for field, value in asdict(segment).items()}
-    return found
+        numbers |= {f"{name}_{field}": value for field, value in asdict(segment).items()}
+    return numbers
 
 
 def _up(size: int, unit: int) -> int:
@@ -204,13 +204,13 @@ def pack_totals(totals: Totals, engine: TableFitPlan) -> NDArray[np.uint8]:
 
 def _missing(walk: WalkConfig) -> Integers:
     """The codes of what rows older than a column hold there, by flat position; 0 where that is nothing."""
-    found = np.zeros(walk.positions, dtype=np.int64)
+    fills = np.zeros(walk.positions, dtype=np.int64)
     for source in walk.layout.sources:
         codes = missing_codes(walk, source.column)
         if codes is not None:
             first = source.first if walk.schema.columns[source.column].is_array else 0
-            found[source.position : source.position + source.count] = codes[first:][: source.count]
-    return found
+            fills[source.position : source.position + source.count] = codes[first:][: source.count]
+    return fills
 
 
 def unpack_answer(

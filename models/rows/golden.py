@@ -25,10 +25,10 @@ TOO_WIDE = "an integer that is made of its indices does not fit in 64 bits"
 
 
 class NoRow(IndexError):
-    """A row that there is not, as `told`. `at`: which of the first axis asked for it, a tuple of a batch."""
+    """A row that there is not, as `message` says. `at`: which of the first axis asked for it, a tuple of a batch."""
 
-    def __init__(self, told: str, at: int) -> None:
-        super().__init__(told)
+    def __init__(self, message: str, at: int) -> None:
+        super().__init__(message)
         self.at = at
 
     @classmethod
@@ -61,9 +61,9 @@ def in_order(changes: Sequence[Changes]) -> list[tuple[str, int, Codes]]:
 def taken(codes: Codes, rows: np.ndarray) -> Codes:
     """Return rows of a table, with an axis of columns behind; +0 for −1. Raises NoRow."""
     _check(len(codes), rows)
-    found = codes[np.maximum(rows, 0)]
-    found[rows < 0] = 0
-    return found
+    content = codes[np.maximum(rows, 0)]
+    content[rows < 0] = 0
+    return content
 
 
 def _check(rows: int, asked: np.ndarray) -> None:
@@ -104,8 +104,8 @@ class Table:
         which = np.repeat(np.arange(len(changes)), [part.rows.shape[1] for part in changes])
         which = np.broadcast_to(which, rows.shape)
         codes = np.concatenate([part.codes for part in changes], axis=1)
-        there = rows >= 0
-        rows, which, codes = rows[there], which[there], codes[there]
+        present = rows >= 0
+        rows, which, codes = rows[present], which[present], codes[present]
         self.beyond, firsts = None, list[tuple[int, int]]()
         if not len(rows):
             return
@@ -122,7 +122,7 @@ class Table:
                     firsts.append(min((int(part[k]), int(c)) for k, c in np.argwhere(left)))
         if firsts:
             place, column = min(firsts)
-            self.beyond = int(np.nonzero(there)[0][place]), int(rows[place]), column
+            self.beyond = int(np.nonzero(present)[0][place]), int(rows[place]), column
 
     def _combined(self, kind: str, old: Codes, codes: Codes) -> tuple[Codes, np.ndarray]:
         """Return what rows are after a change, and which codes left the range."""

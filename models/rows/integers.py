@@ -27,10 +27,10 @@ COMPARISONS: dict[str, Callable[..., Array]]
 
 def _integer(operation: Callable[..., Array]) -> Callable[..., Array]:
     def meaning(*operands: Array) -> Array:
-        whole = [np.asarray(v).astype(np.int64) for v in operands]
-        absent = np.logical_or.reduce(np.broadcast_arrays(*(v == ABSENT for v in whole)))
+        integers = [np.asarray(v).astype(np.int64) for v in operands]
+        absent = np.logical_or.reduce(np.broadcast_arrays(*(v == ABSENT for v in integers)))
         with np.errstate(all="ignore"):
-            return np.where(absent, ABSENT, operation(*whole))
+            return np.where(absent, ABSENT, operation(*integers))
 
     return meaning
 
@@ -49,12 +49,12 @@ def too_wide(symbol: str, *operands: Array) -> Array:
         return np.zeros((), bool)
     a, b = np.broadcast_arrays(*(np.asarray(v).astype(np.int64) for v in operands))
     near = np.abs(exact(a.astype(np.float64), b.astype(np.float64))) >= 2.0**62
-    found = np.zeros(a.shape, bool)
-    found[near] = [
+    wide = np.zeros(a.shape, bool)
+    wide[near] = [
         ABSENT not in (x, y) and abs(exact(x, y)) > -ABSENT - 1
         for x, y in zip(a[near].tolist(), b[near].tolist(), strict=True)
     ]
-    return found
+    return wide
 
 
 #: operations whose result may be longer than both operands
@@ -83,8 +83,8 @@ COMPARISONS = {
 
 def hashed(values: Array, seed: int, size: int) -> Array:
     """Return the hash (`murmur3`) of each integer."""
-    found = murmur3(values, seed, size).astype(np.int64)
-    return np.where(values == ABSENT, ABSENT, found)
+    hashes = murmur3(values, seed, size).astype(np.int64)
+    return np.where(values == ABSENT, ABSENT, hashes)
 
 
 def present(values: Array) -> Array:

@@ -161,12 +161,12 @@ class RowUnitConfig:
 
     def repeated(self, asked: np.ndarray) -> np.ndarray:
         """Return for tuples of an epoch (tuples, places) which groups are not looked up (tuples, groups)."""
-        found = np.zeros((len(asked), len(self.groups)), bool)
+        repeats = np.zeros((len(asked), len(self.groups)), bool)
         if self.bags:
             same = asked[1:] == asked[:-1]
             same &= (np.arange(1, len(asked)) % self.batch != 0)[:, None]
-            found[1:] = np.stack([same[:, group].all(axis=1) for group in self.groups], axis=1)
-        return found
+            repeats[1:] = np.stack([same[:, group].all(axis=1) for group in self.groups], axis=1)
+        return repeats
 
     def row_bytes(self, table: int) -> int:
         """Return the bytes of a row in memory: the next power of two, at least a bus word."""
@@ -179,27 +179,27 @@ class RowUnitConfig:
     @cached_property
     def slices(self) -> tuple[tuple[Slice, ...], ...]:
         """Of each table the beats of its models' rows, in order."""
-        found, model = [], 0
+        slices, model = [], 0
         for table in self.tables:
             first, beats = 0, list[Slice]()
             for columns in table.columns:
                 for beat, at in enumerate(range(0, columns, self.lanes)):
                     beats.append(Slice(model, beat, first + at, min(self.lanes, columns - at)))
                 first, model = first + columns, model + 1
-            found.append(tuple(beats))
-        return tuple(found)
+            slices.append(tuple(beats))
+        return tuple(slices)
 
     @cached_property
     def regions(self) -> tuple[Region, ...]:
         """All tables' regions, in the order in which they are written back."""
-        found = []
+        regions = []
         for t, table in enumerate(self.tables):
             begin = 0
             for kind, lines in enumerate((table.passing, table.keeping, len(table.pinned))):
                 if lines or not kind:
-                    found.append(Region(t, begin, lines, kind))
+                    regions.append(Region(t, begin, lines, kind))
                 begin += lines
-        return tuple(found)
+        return tuple(regions)
 
     @cached_property
     def pins(self) -> np.ndarray:
@@ -261,8 +261,8 @@ class RowUnitConfig:
         bits = 8 * max(self.row_bytes(t) for t in range(len(self.tables)))
         codes = self.width * max(sum(table.columns) for table in self.tables)
         names, places = self.writes * (self.row_bits + 2), len(self.places)
-        found = [(memory.width, map_storage(memory, "ecp5").cells) for _, memory in self.memories()]
-        held = sum(width + 4 * cells for width, cells in found if cells)
+        sizes = [(memory.width, map_storage(memory, "ecp5").cells) for _, memory in self.memories()]
+        held = sum(width + 4 * cells for width, cells in sizes if cells)
         luts = 1350 + 350 * len(self.tables) + 65 * places + 2 * names + 2 * bits + 3 * codes
         return Cost(luts + held, 600 + names + bits + 4 * codes // 3 + 25 * places)
 
@@ -329,15 +329,15 @@ class Directory:
         kinds = (PINNED,) if row in self.pinned else (KEEPING, PASSING)
         kind = next((k for k in kinds if self.filled[k] < self.begins[k + 1]), None)
         if kind is not None:
-            found = Found(self.filled[kind], False)
+            lookup = Found(self.filled[kind], False)
             self.filled[kind] += 1
         else:
-            found = self._instead(batch)
-            del self.where[self.owner[found.line]]
-        self.where[row], self.owner[found.line] = found.line, row
-        self.asked[found.line], self.again[found.line] = batch, 0
-        self.changed[found.line] = changes
-        return found
+            lookup = self._instead(batch)
+            del self.where[self.owner[lookup.line]]
+        self.where[row], self.owner[lookup.line] = lookup.line, row
+        self.asked[lookup.line], self.again[lookup.line] = batch, 0
+        self.changed[lookup.line] = changes
+        return lookup
 
     def _instead(self, batch: int) -> Found:
         """Return the next line in turn that no tuple of this batch or the one before asked for, and that has aged."""
@@ -359,10 +359,10 @@ class Directory:
 
     def flush(self) -> list[dict[int, int]]:
         """Return for each region, by line that was ever filled, the row that is written back at the end, −1 for none."""
-        found = [
+        regions = [
             {n: self.owner[n] if self.changed[n] else -1 for n in range(begin, filled)}
             for begin, filled, end in zip(self.begins, self.filled, self.begins[1:], strict=False)
             if begin < end or not begin
         ]
-        self.counts.written += sum(row >= 0 for region in found for row in region.values())
-        return found
+        self.counts.written += sum(row >= 0 for region in regions for row in region.values())
+        return regions

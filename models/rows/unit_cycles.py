@@ -78,7 +78,7 @@ class _Mover:
         self.asked = 0  # from when on the next row's turn may come
         most = leaving_rows(max(config.row_bytes(t) for t in range(len(config.tables))))
         self.left = deque([0] * most, most)  # when the last words of the latest rows were written
-        self.there = 0  # from when on the latest row that was asked for is in its line
+        self.arrival = 0  # from when on the latest row that was asked for is in its line
         self.names: deque[tuple[tuple[int, int], _Written]] = deque()
         self.named: dict[tuple[int, int], _Written] = {}
         self.open: deque[_Written] = deque()  # those whose answers are not known
@@ -91,11 +91,11 @@ class _Mover:
         return self.gone[0] + 1
 
     def move(
-        self, there: int, table: int, row: int, written: int, changes: Changes, ago: int
+        self, earliest: int, table: int, row: int, written: int, changes: Changes, ago: int
     ) -> None:
-        """Write back a row and fetch one, −1 for none, into a line of a batch so long `ago`, 0 into an empty one; they wait from cycle `there` on."""
+        """Write back a row and fetch one, −1 for none, into a line of a batch so long `ago`, 0 into an empty one; they wait from cycle `earliest` on."""
         waits, beats = self.waits, self.config.beats_of[table] * (written >= 0)
-        begin = max(there, self.asked)
+        begin = max(earliest, self.asked)
         now = through = changes.through(begin, ago) if ago else begin
         if written >= 0:
             now = changes.through(max(begin, self.left[0], self._name()), ago)
@@ -114,13 +114,13 @@ class _Mover:
 
     def _fill(self, table: int, changes: Changes) -> None:
         """Take the words of the row that was asked for last into its line."""
-        now = self.reader.drain(self.there - 1)[1] + 1
+        now = self.reader.drain(self.arrival - 1)[1] + 1
         for beat in range(self.config.beats_of[table]):
             models = [part.model for part in self.config.slices[table] if part.beat == beat]
             while any(changes.writes(model, now) for model in models):
                 now += 1
             now += 1
-        self.there = now
+        self.arrival = now
 
     def _answer(self, name: _Written) -> int:
         """Return when a row's writing is answered; no address before that is unknown."""
@@ -176,9 +176,9 @@ class RowUnitModel:
         return max(self.begun[0], self.lasts[0]) + 1
 
     @property
-    def there(self) -> int:
+    def arrival(self) -> int:
         """From when on the latest row that was asked for is in its line."""
-        return self.mover.there
+        return self.mover.arrival
 
     @property
     def moved(self) -> list[int]:
@@ -188,11 +188,11 @@ class RowUnitModel:
     @property
     def counts(self) -> Counts:
         """All tables' together."""
-        found = Counts()
+        counts = Counts()
         for table in self.tables:
             for name, count in vars(table.counts).items():
-                setattr(found, name, getattr(found, name) + count)
-        return found
+                setattr(counts, name, getattr(counts, name) + count)
+        return counts
 
     def pass_on(self, taken: int, rows: Sequence[int], ready: int, changes: Changes) -> int:
         """Pass a tuple on, taken whole in cycle `taken`; return the cycle of its last transfer.
@@ -204,28 +204,28 @@ class RowUnitModel:
                 self._step(taken)
                 continue
             for place, row in ((self.config.places[n], rows[n]) for n in group):
-                found = self.tables[place.table].find(row, self.batch, place.changes)
-                self._step(taken, found)
-                if not found.hit:
-                    begin, ago = self.through + 1, self.batch - found.batch if found.looked else 0
-                    self.mover.move(begin, place.table, row, found.written, changes, ago)
+                lookup = self.tables[place.table].find(row, self.batch, place.changes)
+                self._step(taken, lookup)
+                if not lookup.hit:
+                    begin, ago = self.through + 1, self.batch - lookup.batch if lookup.looked else 0
+                    self.mover.move(begin, place.table, row, lookup.written, changes, ago)
         self.before = rows
         self.position += 1
         if self.position == self.config.batch:
             self.position, self.batch = 0, self.batch + 1
         self.begun.append(self.asked)
         begin = max(self.through + 1, self.lasts[-1] + 1, ready)
-        self.late += max(self.there - begin, 0)
-        self.lasts.append(max(begin, self.there) + self.config.beats - 1)
+        self.late += max(self.arrival - begin, 0)
+        self.lasts.append(max(begin, self.arrival) + self.config.beats - 1)
         return self.lasts[-1]
 
-    def _step(self, taken: int, found: Found | None = None) -> None:
+    def _step(self, taken: int, lookup: Found | None = None) -> None:
         """Look a row up, or leave one out, of a tuple that was taken whole in this cycle."""
         begin = max(taken, self.asked, self.before_through - 1) + 1
         if self.owners < begin < self.through:
             begin = self.through
         owners = max(begin + 1, self.through)
-        late = 0 if found is None or found.hit else max(found.looked, 1)
+        late = 0 if lookup is None or lookup.hit else max(lookup.looked, 1)
         through = owners + 1 + late
         cause = "room" if taken == self.lasts[0] + 1 else "tuples"
         self.waits[cause] += owners - self.through

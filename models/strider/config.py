@@ -139,12 +139,12 @@ class WalkConfig:
 
     @cached_property
     def _by_column(self) -> dict[int, tuple[Source, ...]]:
-        found: dict[int, list[Source]] = {}
+        by_column: dict[int, list[Source]] = {}
         for source in self.layout.sources:
-            found.setdefault(source.column, []).append(source)
+            by_column.setdefault(source.column, []).append(source)
         return {
             index: tuple(sorted(sources, key=lambda s: (s.first, s.position)))
-            for index, sources in found.items()
+            for index, sources in by_column.items()
         }
 
 

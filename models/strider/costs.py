@@ -62,20 +62,20 @@ def analyse(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8]) -> C
     costs = Costs()
     known: dict[tuple[int, tuple[tuple[int, int], ...]], Events] = {}
     for first, chunk in chunks(pages):
-        found = classify(walk, chunk)
-        shape = tuple(sorted(found.places.items()))
+        index = classify(walk, chunk)
+        shape = tuple(sorted(index.places.items()))
         kinds = np.where(
-            found.pages, found.counts, -1 - np.arange(len(chunk))
+            index.pages, index.counts, -1 - np.arange(len(chunk))
         )  # irregular pages are each of their own kind
-        held = np.concatenate([[0], np.cumsum(np.where(found.pages, found.counts, 0))])
-        voids = np.concatenate([[0], np.cumsum(found.left)])
+        held = np.concatenate([[0], np.cumsum(np.where(index.pages, index.counts, 0))])
+        voids = np.concatenate([[0], np.cumsum(index.left)])
         some = (
             np.diff(voids[held]) > 0
         )  # pages that a NaN leaves tuples out of are looked at one by one
         ends = np.diff(kinds).astype(bool) | some[1:] | some[:-1]
         begins = [0, *(np.nonzero(ends)[0] + 1).tolist(), len(chunk)]
         for k, end in pairwise(begins):
-            regular, kind = bool(found.pages[k]), (int(found.counts[k]), shape)
+            regular, kind = bool(index.pages[k]), (int(index.counts[k]), shape)
             events = known.get(kind) if regular else None
             if events is None:
                 walked = machine.walk(chunk[k], alike=regular)
@@ -85,7 +85,7 @@ def analyse(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8]) -> C
                 if regular:
                     known[kind] = events
             if some[k]:
-                left = found.left[held[k] : held[k + 1]]
+                left = index.left[held[k] : held[k + 1]]
                 events = [
                     (VOID if n < len(left) and left[n] else kind, wait, issue)
                     for n, (kind, wait, issue) in enumerate(events)

@@ -288,13 +288,13 @@ class _Attribute:
 
 
 def _attributes(walk: WalkConfig) -> list[_Attribute]:
-    found = []
+    attributes = []
     for index in range(needed(walk)):
         kind = walk.schema.columns[index].storage
         sources = walk.sources(index)
         element = walk.element(index)
         size = kind.length if kind.length > 0 else type_named(element).length
-        found.append(
+        attributes.append(
             _Attribute(
                 index,
                 kind.length,
@@ -307,7 +307,7 @@ def _attributes(walk: WalkConfig) -> list[_Attribute]:
                 missing_fits(walk, index) if sources else None,
             )
         )
-    return found
+    return attributes
 
 
 class _Values:
@@ -396,8 +396,8 @@ def _walk_attribute(cursor: _Tuple, walk: WalkConfig, a: _Attribute, values: _Va
         return True
     at = cursor.array(a.element, a.count) if a.length < 0 else cursor.fixed(a.size, a.alignment)
     for s in a.sources:
-        found = cursor.page.bytes(at + s.first * a.size, s.count * a.size)
-        values.take(a.element, s.position, s.count, found)
+        raw = cursor.page.bytes(at + s.first * a.size, s.count * a.size)
+        values.take(a.element, s.position, s.count, raw)
     return True
 
 
@@ -406,7 +406,7 @@ class _Rows:
     """Rows of a page so far: of each whole tuple the line pointer and how many were left out before it; the line pointers of all that are
     visible; and how many were left out."""
 
-    found: list[tuple[int, int]]
+    tuples: list[tuple[int, int]]
     visible: list[int]
     skipped: int = 0
 
@@ -430,7 +430,7 @@ def _walk_lines(page: PageBytes, walk: WalkConfig, values: _Values, rows: _Rows)
         if seen:
             rows.visible.append(line)
         if complete:
-            rows.found.append((line, rows.skipped))
+            rows.tuples.append((line, rows.skipped))
         rows.skipped += not complete
 
 
@@ -465,11 +465,11 @@ def walk_page(
     except Stop as stop:
         error = HardwareError(stop.code, block, stop.line, column=stop.column)
     codes, fits = values.codes()
-    found, skipped = rows.found, rows.skipped
-    given = {line for line, _ in found}
+    tuples, skipped = rows.tuples, rows.skipped
+    lines = {line for line, _ in tuples}
     if not fits.any():
         if places is not None:
-            places += [(line, line in given) for line in rows.visible]
+            places += [(line, line in lines) for line in rows.visible]
         return list(codes), RowCounts(skipped), error
     order = delivery(walk)
     judged = fits[:, order]
@@ -478,13 +478,13 @@ def walk_page(
     if len(wrong):  # it comes before the error that stopped the walk
         row = int(wrong[0])
         position = int(order[first[row]])
-        line, skipped = found[row]
+        line, skipped = tuples[row]
         error = HardwareError(CODES[Unfit(fits[row, position])], block, line, position + 1)
         codes, judged, left = codes[:row], judged[:row], left[:row]
-        given = {line for line, _ in found[:row]}
-    given -= {found[row][0] for row in np.flatnonzero(left)}
+        lines = {line for line, _ in tuples[:row]}
+    lines -= {tuples[row][0] for row in np.flatnonzero(left)}
     if places is not None:
-        places += [(line, line in given) for line in rows.visible]
+        places += [(line, line in lines) for line in rows.visible]
     counts = count_rows(judged, left, walk.policy)
     counts.skipped += skipped
     return list(codes[~left]), counts, error

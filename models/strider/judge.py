@@ -83,9 +83,9 @@ def judge_rows(
         wrong |= fits == Unfit.OVERFLOW
     if policy.on_nan == "error":
         wrong |= nan
-    found = wrong.any(axis=1) & ~left
-    left = left | (_index_left(fits).any(axis=1) & ~found)
-    first = np.where(found, wrong.argmax(axis=1) if fits.shape[1] else 0, -1)
+    faulty = wrong.any(axis=1) & ~left
+    left = left | (_index_left(fits).any(axis=1) & ~faulty)
+    first = np.where(faulty, wrong.argmax(axis=1) if fits.shape[1] else 0, -1)
     return left, first.astype(np.int64)
 
 
@@ -96,15 +96,15 @@ def _index_left(fits: NDArray[np.uint8]) -> NDArray[np.bool_]:
 def count_rows(fits: NDArray[np.uint8], left: NDArray[np.bool_], policy: InputPolicy) -> RowCounts:
     """Return the counts of tuples, by how their values fit (tuples, values in the order of delivery) and which are `left` out. Of what
     leaves one out a NaN counts, else its first index."""
-    own, given = fits[left], fits[~left]
-    nan = (own == Unfit.NAN).any(axis=1) if policy.skips else np.zeros(len(own), np.bool_)
-    rest = own[~nan]
+    drops, rows = fits[left], fits[~left]
+    nan = (drops == Unfit.NAN).any(axis=1) if policy.skips else np.zeros(len(drops), np.bool_)
+    rest = drops[~nan]
     first = rest[np.arange(len(rest)), _index_left(rest).argmax(axis=1)] if len(rest) else rest
     return RowCounts(
-        skipped=len(own),
+        skipped=len(drops),
         nan_rows=int(nan.sum()),
-        saturated=int((given == Unfit.OVERFLOW).sum()),
-        not_finite=int((given == Unfit.NAN).sum()),
+        saturated=int((rows == Unfit.OVERFLOW).sum()),
+        not_finite=int((rows == Unfit.NAN).sum()),
         index_rows=int((first == Unfit.LEFT_INDEX).sum()),
         unseen_rows=int((first == Unfit.LEFT_UNSEEN).sum()),
     )

@@ -29,13 +29,13 @@ def codes(
     integers: Integers = (),
 ) -> Codes:
     """Return the codes of stored values that go to these flat positions: `from_pg`; an integer's is its low bits."""
-    found = from_pg(element, raw, format, places)
-    for here, integer in _at(np.broadcast_to(places, found.shape), integers):
-        whole = numbers_of(element, raw[here].astype(np.uint64)).astype(np.int64)
+    codes = from_pg(element, raw, format, places)
+    for here, integer in _at(np.broadcast_to(places, codes.shape), integers):
+        numbers = numbers_of(element, raw[here].astype(np.uint64)).astype(np.int64)
         if integer.unseen >= 0:
-            whole = np.where(whole == -1, integer.unseen, whole)
-        found[here] = whole & ((1 << format.width) - 1)
-    return found
+            numbers = np.where(numbers == -1, integer.unseen, numbers)
+        codes[here] = numbers & ((1 << format.width) - 1)
+    return codes
 
 
 def fits(
@@ -46,15 +46,15 @@ def fits(
     integers: Integers = (),
 ) -> NDArray[np.uint8]:
     """Return how they fit: `unfit`; of integers what `Integer` says."""
-    found = unfit(element, raw, format, places)
-    for here, integer in _at(np.broadcast_to(places, found.shape), integers):
-        whole = numbers_of(element, raw[here].astype(np.uint64))
-        beyond = (whole < 0) | (whole >= integer.counts)
+    reasons = unfit(element, raw, format, places)
+    for here, integer in _at(np.broadcast_to(places, reasons.shape), integers):
+        numbers = numbers_of(element, raw[here].astype(np.uint64))
+        beyond = (numbers < 0) | (numbers >= integer.counts)
         wrong = Unfit.LEFT_INDEX if integer.leaves else Unfit.INDEX
         unseen = Unfit.LEFT_UNSEEN if integer.unseen == -1 else Unfit.FITS
-        known = (whole != -1) if integer.unseen != NUMBERS else np.ones_like(beyond)
-        found[here] = np.where(beyond, np.where(known, wrong, unseen), Unfit.FITS)
-    return found
+        known = (numbers != -1) if integer.unseen != NUMBERS else np.ones_like(beyond)
+        reasons[here] = np.where(beyond, np.where(known, wrong, unseen), Unfit.FITS)
+    return reasons
 
 
 def may_end(types: Sequence[str], format: Format, integers: Integers = ()) -> bool:

@@ -32,10 +32,10 @@ def lost(
         return ()
     policy = InputPolicy("saturate", "skip" if walk.policy.skips else "pass")
     stored = walk_table(pages, replace(walk, format=STORED, policy=policy))[0][:, places]
-    found = []
+    names = []
     for place in places[(stored != stored[:1]).any(axis=0)].tolist():
         at = walk.value_at(place + 1)
         assert at is not None
         column = walk.schema.columns[at[0]]
-        found.append(f"{column.name}[{at[1] + 1}]" if column.is_array else column.name)
-    return tuple(found)
+        names.append(f"{column.name}[{at[1] + 1}]" if column.is_array else column.name)
+    return tuple(names)

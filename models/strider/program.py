@@ -111,8 +111,8 @@ def _step(size: int) -> int:
 def _over(kind: ColumnType, index: int | None = None) -> list[Instruction]:
     """Step over a value of fixed length at P; only if attribute `index` is present where that is given."""
     if_present = {} if index is None else {"attr": index, "test": 1}
-    whole, rest = divmod(kind.length, kind.align)
-    out = [Instruction(Op.CLN, type=_step(kind.align), base=Base.P, count=whole, **if_present)]
+    steps, rest = divmod(kind.length, kind.align)
+    out = [Instruction(Op.CLN, type=_step(kind.align), base=Base.P, count=steps, **if_present)]
     return (
         [*out, Instruction(Op.CLN, type=_step(1), base=Base.P, count=rest, **if_present)]
         if rest

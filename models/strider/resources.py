@@ -77,8 +77,8 @@ def features(port: PortConfig, family: str, ultra: Collection[Shape] = ()) -> di
         "array": arrays,
         "windows": striders * windows,
         "converters": striders * converters * convert_cost(port.types, port.format).lut,
-        "banks": sum(copies * (found.banks - 1) * memory.width for copies, memory, found in mapped),
-        "cells": sum(copies * found.cells for copies, _, found in mapped),
+        "banks": sum(copies * (ram.banks - 1) * memory.width for copies, memory, ram in mapped),
+        "cells": sum(copies * ram.cells for copies, _, ram in mapped),
         "collector": (striders - 1) * port.lanes * port.format.width,
     }
 

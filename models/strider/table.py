@@ -196,46 +196,46 @@ def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
     regular = fine.copy()
     regular[tuples.block[~good]] = False
     rows = regular[tuples.block]
-    found = Regular(regular, counts, data[rows], places, nothing, np.zeros(int(rows.sum()), bool))
-    return _judged(walk, flat, found, tuples.block[rows])
+    index = Regular(regular, counts, data[rows], places, nothing, np.zeros(int(rows.sum()), bool))
+    return _judged(walk, flat, index, tuples.block[rows])
 
 
 def _judged(
-    walk: WalkConfig, flat: NDArray[np.uint8], found: Regular, block: NDArray[np.int64]
+    walk: WalkConfig, flat: NDArray[np.uint8], index: Regular, block: NDArray[np.int64]
 ) -> Regular:
     """Look at the values of regular pages: a page with an error is not regular. `block`: of each tuple."""
     if not landing.may_end(walk.types, walk.format, walk.layout.integers):
-        return found
-    found.fits = np.zeros((len(found.data), walk.positions), np.uint8)
-    for s, element, raw in _raw(walk, flat, found):
+        return index
+    index.fits = np.zeros((len(index.data), walk.positions), np.uint8)
+    for s, element, raw in _raw(walk, flat, index):
         places = np.arange(s.position, s.position + s.count)
-        found.fits[:, places] = landing.fits(
+        index.fits[:, places] = landing.fits(
             element, raw, walk.format, places, walk.layout.integers
         )
     if not walk.judged:
-        return found
-    found.left, first = judge_rows(found.fits[:, delivery(walk)], walk.policy)
+        return index
+    index.left, first = judge_rows(index.fits[:, delivery(walk)], walk.policy)
     if (first >= 0).any():
-        found.pages[block[first >= 0]] = False
-        rows = found.pages[block]
-        found.data, found.fits, found.left = found.data[rows], found.fits[rows], found.left[rows]
-    return found
+        index.pages[block[first >= 0]] = False
+        rows = index.pages[block]
+        index.data, index.fits, index.left = index.data[rows], index.fits[rows], index.left[rows]
+    return index
 
 
 def _raw(
-    walk: WalkConfig, flat: NDArray[np.uint8], found: Regular
+    walk: WalkConfig, flat: NDArray[np.uint8], index: Regular
 ) -> Iterator[tuple[Source, str, NDArray[np.unsignedinteger]]]:
     """Yield each source, its element type and the stored patterns of all regular tuples' values."""
-    for s in walk.layout.sources if len(found.data) else ():
+    for s in walk.layout.sources if len(index.data) else ():
         element = walk.element(s.column)
         size = TYPES[element].length
-        raw = _gather(flat, found.data + found.places[s.column] + s.first * size, s.count * size)
+        raw = _gather(flat, index.data + index.places[s.column] + s.first * size, s.count * size)
         yield s, element, np.ascontiguousarray(raw).view(f"<u{size}")
 
 
-def _values(walk: WalkConfig, flat: NDArray[np.uint8], found: Regular) -> NDArray[np.int64]:
-    out = np.zeros((len(found.data), walk.positions), np.int64)
-    for s, element, raw in _raw(walk, flat, found):
+def _values(walk: WalkConfig, flat: NDArray[np.uint8], index: Regular) -> NDArray[np.int64]:
+    out = np.zeros((len(index.data), walk.positions), np.int64)
+    for s, element, raw in _raw(walk, flat, index):
         places = np.arange(s.position, s.position + s.count)
         out[:, places] = landing.codes(element, raw, walk.format, places, walk.layout.integers)
     return out
@@ -247,9 +247,9 @@ def chunks(pages: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         yield first, np.ascontiguousarray(pages[first : first + _CHUNK])
 
 
-def _lines(found: Regular, first: int) -> NDArray[np.int64]:
+def _lines(index: Regular, first: int) -> NDArray[np.int64]:
     """Return the page and the line pointer, both from 0, of each regular tuple; `first`: number of the first page."""
-    counts = np.where(found.pages, found.counts, 0)
+    counts = np.where(index.pages, index.counts, 0)
     pages = np.repeat(np.arange(len(counts)), counts)
     return np.stack(
         [first + pages, np.arange(len(pages)) - np.repeat(np.cumsum(counts) - counts, counts)]
@@ -278,14 +278,14 @@ class _Gathered:
     total: RowCounts = field(default_factory=RowCounts)
 
     def regular(
-        self, found: Regular, values: NDArray[np.int64], where: NDArray[np.int64], rows: slice
+        self, index: Regular, values: NDArray[np.int64], where: NDArray[np.int64], rows: slice
     ) -> None:
         """Take some of the regular pages' tuples, which lie at `where`."""
-        keep = ~found.left[rows]
+        keep = ~index.left[rows]
         self.parts.append(values[rows][keep])
-        if len(found.fits):
-            judged = found.fits[rows][:, self.order]
-            self.total.add(count_rows(judged, found.left[rows], self.policy))
+        if len(index.fits):
+            judged = index.fits[rows][:, self.order]
+            self.total.add(count_rows(judged, index.left[rows], self.policy))
         if self.places is not None:
             self.places.append(np.stack([*where[:, rows], keep.astype(np.int64)], axis=1))
 
@@ -333,19 +333,19 @@ def walk_table(
     gathered = _Gathered(none, counts, places, delivery(walk), walk.policy)
     steps, begin = np.array([[block_stride], [1]]), np.array([[first_block], [1]])
     for first, chunk in chunks(pages):
-        found = classify(walk, chunk)
-        values = _values(walk, chunk.reshape(-1), found)
-        held = np.concatenate([[0], np.cumsum(np.where(found.pages, found.counts, 0))])
-        kept = np.concatenate([[0], np.cumsum(~found.left)])
+        index = classify(walk, chunk)
+        values = _values(walk, chunk.reshape(-1), index)
+        held = np.concatenate([[0], np.cumsum(np.where(index.pages, index.counts, 0))])
+        kept = np.concatenate([[0], np.cumsum(~index.left)])
         gathered.counts[first : first + len(chunk)] = np.diff(kept[held])
-        where = _lines(found, first) * steps + begin
+        where = _lines(index, first) * steps + begin
         taken = 0  # regular tuples handed over, those left out among them
-        for k in np.nonzero(~found.pages)[0].tolist():
-            gathered.regular(found, values, where, slice(taken, int(held[k])))
+        for k in np.nonzero(~index.pages)[0].tolist():
+            gathered.regular(index, values, where, slice(taken, int(held[k])))
             taken = int(held[k])
             block = first_block + (first + k) * block_stride
             error = gathered.other(chunk[k], walk, first + k, block)
             if error is not None:
                 return gathered.walked(error)
-        gathered.regular(found, values, where, slice(taken, len(values)))
+        gathered.regular(index, values, where, slice(taken, len(values)))
     return gathered.walked(None)

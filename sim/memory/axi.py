@@ -87,8 +87,8 @@ class AxiMemory:
         if self.channel is None:
             return [cycle + self.timing.latency + self._late()] * beats
         width = self.bus.signature.data_bytes
-        found = self.channel.read(cycle - self.origin, address, beats, width)
-        return [self.origin + ready for ready in found]
+        cycles = self.channel.read(cycle - self.origin, address, beats, width)
+        return [self.origin + ready for ready in cycles]
 
     def _answer(self, cycle: int, address: int, beats: int) -> int:
         """Return from which cycle on a burst is answered, whose last word is taken in `cycle`."""
@@ -101,9 +101,9 @@ class AxiMemory:
         return self._random.randrange(LATEST) if Mode.LATE in self.modes else 0
 
     def _ready_to_write(
-        self, seen: Mapping[str, int], free: bool, begun: bool, whole: bool
+        self, seen: Mapping[str, int], free: bool, begun: bool, complete: bool
     ) -> tuple[bool, bool]:
-        """Return AWREADY and WREADY; `begun`: a burst lacks words, `whole`: one lacks its address alone."""
+        """Return AWREADY and WREADY; `begun`: a burst lacks words, `complete`: one lacks its address alone."""
         waits, word_waits = (bool(seen[c + "valid"] and not seen[c + "ready"]) for c in ("aw", "w"))
         address, word = True, free
         if Mode.READY_AFTER_VALID in self.modes:
@@ -111,7 +111,7 @@ class AxiMemory:
         if Mode.ADDRESS_WAITS in self.modes:
             return waits and word_waits and not begun, word and begun
         if Mode.DATA_FIRST in self.modes:
-            return address and whole, word and not whole
+            return address and complete, word and not complete
         return address, word
 
     @property
@@ -241,8 +241,8 @@ class AxiMemory:
                 answer = cycle + 1
                 responses.popleft()
             cycle += 1
-            whole = bool(words and words[-1][2])
-            address, word = self._ready_to_write(seen, cycle >= free, bool(addresses), whole)
+            complete = bool(words and words[-1][2])
+            address, word = self._ready_to_write(seen, cycle >= free, bool(addresses), complete)
             ctx.set(bus.awready, address)
             ctx.set(bus.wready, word)
             offered = bool(responses) and cycle >= max(responses[0][0], answer)

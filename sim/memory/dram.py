@@ -91,19 +91,19 @@ def serve(
     Parameters: arrays of one length: which requests write, DRAM cycles of their arrival (never
     falling), numbers of bursts. Raises BuildError where there is no g++.
     """
-    given = (
+    arrays = (
         parameters(Dram(timing)),
         np.ascontiguousarray(writes, dtype=np.uint8),
         np.ascontiguousarray(arrivals, dtype=np.int64),
         np.ascontiguousarray(bursts, dtype=np.uint64),
     )
-    cycles = np.zeros(len(given[1]), dtype=np.int64)
-    if not len(given[1]) == len(given[2]) == len(given[3]):
+    cycles = np.zeros(len(arrays[1]), dtype=np.int64)
+    if not len(arrays[1]) == len(arrays[2]) == len(arrays[3]):
         raise ValueError("writes, arrivals and bursts are of one length")
     refreshes = _library().penstock_dram_serve(
-        given[0].ctypes.data,
+        arrays[0].ctypes.data,
         len(cycles),
-        *(array.ctypes.data for array in given[1:]),
+        *(array.ctypes.data for array in arrays[1:]),
         cycles.ctypes.data,
     )
     return cycles, int(refreshes)

@@ -26,7 +26,7 @@ _PORT = re.compile(r"^(  (?:input|output) wire .*?)(,?)$", re.MULTILINE)
 
 def shared_modules(source: str) -> tuple[str, list[str]]:
     """Return Verilog whose large modules in several places are compiled once, and the options of Verilator for it."""
-    texts = {found[1]: found[0] for found in _MODULE.finditer(source)}
+    texts = {match[1]: match[0] for match in _MODULE.finditer(source)}
     inside = {
         name: Counter(n for n in _INSTANCE.findall(text) if n in texts)
         for name, text in texts.items()

@@ -53,8 +53,8 @@ def _content(path: Path) -> bytes | None:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
-            found = os.fstat(handle)
-            if found.st_uid not in (os.getuid(), 0) or found.st_mode & 0o022:
+            status = os.fstat(handle)
+            if status.st_uid not in (os.getuid(), 0) or status.st_mode & 0o022:
                 return None
             data = file.read()
     except OSError:
@@ -62,7 +62,7 @@ def _content(path: Path) -> bytes | None:
     body = data[:-_TRAILER]
     if len(data) <= _TRAILER or _sealed(body, path.name) != data:
         return None
-    if time() - found.st_mtime > _FRESH:
+    if time() - status.st_mtime > _FRESH:
         with suppress(OSError):
             os.utime(path)
     return body
@@ -71,25 +71,25 @@ def _content(path: Path) -> bytes | None:
 def intact(path: Path) -> bool:
     """Return whether a file is there and undamaged. What this process has found so lately, and
     nobody has changed since, it need not read again: Verilator's header has 70 MB."""
-    found = _stamp(path)
-    if found is not None and found == _found.get(path):
+    stamp = _stamp(path)
+    if stamp is not None and stamp == _found.get(path):
         return True
     if _content(path) is None:
         return False
     # after a change of just now another one may bear the same time
-    if found is not None and time() - found[2] / 1e9 > 1:
-        _found[path] = found
+    if stamp is not None and time() - stamp[2] / 1e9 > 1:
+        _found[path] = stamp
     return True
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     """Return what tells a file from a changed one; None where it is not there or counts as unused."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return None
-    fresh = time() - found.st_mtime <= _FRESH
-    return (found.st_ino, found.st_size, found.st_ctime_ns) if fresh else None
+    fresh = time() - status.st_mtime <= _FRESH
+    return (status.st_ino, status.st_size, status.st_ctime_ns) if fresh else None
 
 
 def text_of(path: Path) -> str | None:

@@ -210,17 +210,17 @@ def _parts(trace: str, levels: Sequence[str]) -> list[_Part]:
     flags, include = _flags(trace), verilator_root() / "include"
     stand_ins = [path.read_text() for path in sorted(_FST.glob("*.h"))] if trace == "fst" else []
     sources = ["verilated", "verilated_threads", *([f"verilated_{trace}_c"] if trace else [])]
-    made = {f"{name}.o": [_RUNTIME_LEVEL, "-c", f"{include / name}.cpp"] for name in sources}
+    commands = {f"{name}.o": [_RUNTIME_LEVEL, "-c", f"{include / name}.cpp"] for name in sources}
     if not trace:
         header = ["-x", "c++-header", str(include / "verilated.h")]
-        made |= {f"{_header(level)}.gch": [level, *header] for level in levels}
+        commands |= {f"{_header(level)}.gch": [level, *header] for level in levels}
     return [
         _Part(
             name,
             ["g++", *flags, *command, "-o", name],
             cache_folder() / f"{_digest(_versions(), *flags, *command, *stand_ins)}-{name}",
         )
-        for name, command in made.items()
+        for name, command in commands.items()
     ]
 
 

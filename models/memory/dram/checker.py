@@ -94,14 +94,14 @@ class Checker:
                     continue
                 seen.add(here)
                 if constraint.other:
-                    found = [
+                    histories = [
                         when
-                        for there, when in issued.items()
-                        if there[:-1] == here[:-1] and there != here
+                        for place, when in issued.items()
+                        if place[:-1] == here[:-1] and place != here
                     ]
                 else:
-                    found = [issued[here]] if here in issued else []
-                for cycles in found:
+                    histories = [issued[here]] if here in issued else []
+                for cycles in histories:
                     if len(cycles) >= constraint.window:
                         legal = cycles[-constraint.window] + constraint.cycles
                         if legal > first:

@@ -92,7 +92,7 @@ _COLUMN = ("RD", "WR", "RDA", "WRA")
 
 def commands_of(timing: Timing) -> dict[str, Command]:
     """Return the commands that a DRAM has, with their buses."""
-    found = {}
+    commands = {}
     for command in _ALL:
         if command.name == "REFpb" and not timing.nRFCpb:
             continue
@@ -100,10 +100,10 @@ def commands_of(timing: Timing) -> dict[str, Command]:
         if timing.row_bus:
             bus = "column" if command.name in _COLUMN else "row"
         cycles = timing.act_cycles if command.name == "ACT" else 1
-        found[command.name] = Command(
+        commands[command.name] = Command(
             command.name, command.acts_on, command.needs, command.leaves, bus, cycles
         )
-    return found
+    return commands
 
 
 def buses_of(commands: Mapping[str, Command]) -> list[Constraint]:

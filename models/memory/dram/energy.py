@@ -33,7 +33,7 @@ class Currents:
 
 
 #: by preset
-CURRENTS = {name: Currents(**given) for name, given in presets.CURRENTS.items()}
+CURRENTS = {name: Currents(**currents) for name, currents in presets.CURRENTS.items()}
 #: pJ of a bit of a row that is opened, and of a bit that is read or written
 _OPENED, _MOVED = 0.11, 3.59
 #: refreshes in which every row has been refreshed once

@@ -177,8 +177,8 @@ class DramReads:
             held = self._shared.beats()
             count = min(left, len(held))
             for _ in range(count):
-                there = held.popleft()
-                free = (there if there > free else free) + 1
+                cycle = held.popleft()
+                free = (cycle if cycle > free else free) + 1
             left -= count
         self._free = free
         return first, free - 1
@@ -327,15 +327,15 @@ class Dram:
 def counted(memory: Memory) -> tuple[Memory, Callable[[], dict[str, int]]]:
     """Return memory of the same timing, and what tells how many commands all its channels have had
     so far, by name; none where it is no DRAM. Refreshes are counted up to the last request."""
-    made: list[Channel] = []
+    channels: list[Channel] = []
     if not isinstance(memory, Dram):
         return memory, dict
 
     def make(of: Dram) -> Channel:
-        made.append(memory.make(of))
-        return made[-1]
+        channels.append(memory.make(of))
+        return channels[-1]
 
     def commands() -> dict[str, int]:
-        return dict(sum((Counter(channel.commands()) for channel in made), Counter()))
+        return dict(sum((Counter(channel.commands()) for channel in channels), Counter()))
 
     return replace(memory, make=make), commands

@@ -22,8 +22,8 @@ def _read() -> dict[str, dict[str, Any]]:
     for name, table in tables.items():
         base = tables.get(table.pop("like", None), {})
         for key, value in base.items():
-            own = table.get(key, {})
-            table[key] = {**value, **own} if isinstance(value, dict) else table.get(key, value)
+            edits = table.get(key, {})
+            table[key] = {**value, **edits} if isinstance(value, dict) else table.get(key, value)
         column = names.index(name) + 1
         table["figures"] = {row[0]: row[column] for row in rows if row[column] != "-"}
     return tables
@@ -31,16 +31,16 @@ def _read() -> dict[str, dict[str, Any]]:
 
 def _cycles(name: str, text: str, clock_hz: Fraction) -> int:
     """Return what a cell of the table says."""
-    whole = math.floor if name == "nREFI" else math.ceil
+    rounding = math.floor if name == "nREFI" else math.ceil
     return max(
-        whole(Fraction(part[:-2]) * clock_hz / 10**9) if part.endswith("ns") else int(part)
+        rounding(Fraction(part[:-2]) * clock_hz / 10**9) if part.endswith("ns") else int(part)
         for part in text.split("|")
     )
 
 
 def _preset(name: str, table: Mapping[str, Any]) -> Timing:
     clock = Fraction(table["clock_hz"])
-    sources = {key: said for keys, said in table["sources"].items() for key in keys.split() or [""]}
+    sources = {key: text for keys, text in table["sources"].items() for key in keys.split() or [""]}
     figures = {key: _cycles(key, text, clock) for key, text in table["figures"].items()}
     return Timing(
         name=name,
@@ -74,8 +74,8 @@ ALIASES: Mapping[str, str] = {
 def preset(name: str) -> Timing:
     """Return the preset of that name or short name, capitals aside. Raises KeyError with the names
     there are."""
-    found = name.lower()
+    key = name.lower()
     try:
-        return PRESETS[ALIASES.get(found, found)]
+        return PRESETS[ALIASES.get(key, key)]
     except KeyError:
         raise KeyError(f"there is no DRAM {name!r}; there are {', '.join(PRESETS)}") from None

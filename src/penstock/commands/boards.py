@@ -302,7 +302,7 @@ def _diagnosed(job: Job, board: Target, design: Design, options: _Options) -> It
     except Slow as problem:
         reached, asked = f"{problem.fmax_mhz:.1f}", f"{problem.clock_mhz:g}"
         what, less = "the design reaches", f"--clock {int(problem.fmax_mhz)} asks for less, "
-        if not problem.own:
+        if not problem.of_design:
             what, less = f"beside the design's clock, {board.link.kind}'s reaches", ""
         message = f"{what} {reached} MHz on {board.name}, not {asked}"
         hint = (

@@ -370,7 +370,7 @@ def _given(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal]) -> V
         & ~(at("READ") & read & (asked.left != 0))
         & ~(at("WRITE WRITTEN WRITE_ADDRESS WRITE_DATA WRITE_ANSWER") & read),
         "a word stays until it is taken": ~at("READ_BYTE READ_TAKEN") | port("rvalid"),
-        "a byte of it": ~at("READ_BYTE") | (inside["found"] == byte),
+        "a byte of it": ~at("READ_BYTE") | (inside["byte"] == byte),
         "the status under way": at("REST HEADER")
         | nack
         | (
@@ -535,7 +535,9 @@ PROOFS = [
         bridge,
         (
             Defect(_B, 'm.next = "READ_BYTE"', 'm.next = "READ_ANSWER"'),
-            Defect(_B, 'self._ask(m, "w", ~given)', 'self._ask(m, "w", addressed & ~given)'),
+            Defect(
+                _B, 'self._ask(m, "w", ~data_done)', 'self._ask(m, "w", addressed & ~data_done)'
+            ),
         ),
         covers=40,
     ),

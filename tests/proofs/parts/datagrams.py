@@ -22,7 +22,7 @@ _DATAGRAMS, _RESPONDER = (
 )
 _PUSHER, _FILLER = (sys.modules[f"penstock.hdl.link.{name}"] for name in ("pusher", "filler"))
 #: pieces up to 64, rings of up to 15
-_STREAM = {"at": 2, "size": 4, "shift": 1, "first": 6, "slot": 4, "there": 4, "done": 4}
+_STREAM = {"at": 2, "size": 4, "shift": 1, "first": 6, "slot": 4, "bitmap": 4, "done": 4}
 _FEW = {"_COUNT": 6, "_STREAM": StructLayout(_STREAM)}
 #: heads of a word, at most 2 bytes of data, a CRC of one byte that is right for any datagram of a word or more
 _SMALL = {"HEAD": 4, "_KIND": 0, "LONGEST": 2, "CRC_BYTES": 1}

@@ -114,8 +114,8 @@ PROOFS = [
             ),
             Defect(
                 _NAME,
-                "own = order.o.valid & (order.o.payload == k)",
-                "own = order.o.valid",
+                "turn = order.o.valid & (order.o.payload == k)",
+                "turn = order.o.valid",
             ),
             Defect(
                 _NAME, "order.o.ready.eq(valid & ready & last),", "order.o.ready.eq(valid & ready),"

@@ -151,8 +151,8 @@ PROOFS = [
                 ),
                 Defect(
                     "hdl.omap.free_frames",
-                    "there = Signal(self.count, reset_less=True)",
-                    "there = Signal(self.count)",
+                    "present = Signal(self.count, reset_less=True)",
+                    "present = Signal(self.count)",
                 ),
             ),
         ),

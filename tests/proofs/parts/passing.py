@@ -212,7 +212,7 @@ PROOFS = [
         "hdl.memory.axi.lent_to",
         f"and `shared_by`: {_ALL}; a port that is lent to a reader and a writer, one that both share",
         ports,
-        Defect(_AXI, "inner = Mux(lent, own, inner)", "inner = Mux(lent, inner, own)"),
+        Defect(_AXI, "inner = Mux(lent, guest, inner)", "inner = Mux(lent, inner, guest)"),
     ),
     Proof(
         "hdl.shell.Shell",

@@ -225,8 +225,8 @@ PROOFS = [
         registers,
         Defect(
             _REGISTERS,
-            "held = self.busy & (own is not None and not own.live)",
-            "held = self.busy & (own is not None and not own.live) & (half == 0)",
+            "held = self.busy & (entry is not None and not entry.live)",
+            "held = self.busy & (entry is not None and not entry.live) & (half == 0)",
         ),
         covers=16,
     ),

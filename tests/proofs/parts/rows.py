@@ -300,7 +300,7 @@ PROOFS = [
         "models leave in order, each beat once and at its place, however long a word waits; done comes behind the last one",
         writer,
         (
-            Defect(_BEATS, "self.hold.eq(there & ~collect)", "self.hold.eq(0)"),
+            Defect(_BEATS, "self.hold.eq(valid & ~collect)", "self.hold.eq(0)"),
             Defect(
                 _BEATS,
                 "free = ~full | (self.o.ready & (going == words))",
