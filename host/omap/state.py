@@ -43,6 +43,8 @@ DURABLE = ("log", "snapshot")
 _LINKS = 255
 #: bytes of `synced`
 _MARK = 128
+#: bytes: far beyond what is reserved for the records of one call
+_ROOM = 1 << 24
 
 
 class StateError(Error):
@@ -50,11 +52,7 @@ class StateError(Error):
 
 
 _LOGGED = Input("a file of a map's state", "", StateError, MEMORY)
-_MAP = Input(
-    "what a server has written",
-    "",
-    lambda what, _: StateError(f"{what.split(' is not ')[0]} was changed"),
-)
+_SMALL = Input("what a server has written", "", StateError, 1 << 12)
 
 
 class ServerFull(Error):
@@ -144,8 +142,8 @@ class MapState(Closing):
             ):
                 raise StateError(f"{path} is missing beside the state of a map")
             return self._tell(own)
-        with _MAP.parsing(path):
-            there = dict(_MAP.json(path))
+        with _SMALL.parsing(path):
+            there = dict(_SMALL.json(path))
         if there.keys() != own.keys():
             raise StateError(f"{path} was changed")
         if there.get("map") != own["map"]:
@@ -208,7 +206,11 @@ class MapState(Closing):
 
     @staticmethod
     def content(path: Path) -> bytes:
-        """Return what one of `files` holds. Raises StateError."""
+        """Return what one of `files` holds. Raises StateError, also where it ends with more room than is ever reserved."""
+        with _LOGGED.open(path) as file:
+            at = os.fstat(file.fileno()).st_size - _ROOM
+            if at > 0 and file.seek(at) and not any(file.read()):
+                raise damaged(path, 0, "it was changed")
         return _LOGGED.data(path)
 
     @staticmethod
@@ -218,7 +220,7 @@ class MapState(Closing):
     def _synced(self) -> tuple[str, int]:
         """Return the name of the log that was on disk last, and its bytes then."""
         with suppress(StateError, ValueError):
-            name, size, check = _LOGGED.text(self.folder / "synced").split()
+            name, size, check = _SMALL.text(self.folder / "synced").split()
             if int(check) == zlib.crc32(f"{name} {size}".encode()):
                 return name, int(size)
         return "", 0

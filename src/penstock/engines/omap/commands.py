@@ -11,7 +11,7 @@ from penstock.commandline import KERNEL, Command
 from penstock.options import Count, Once
 from penstock.state import State
 
-from .ended import check_named, refused, run_ended
+from .ended import PEM, check_named, refused, run_ended
 from .keeper import keeper
 
 if TYPE_CHECKING:
@@ -168,8 +168,11 @@ def _tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
+    for file in (certificate, key):
+        PEM.data(file)
     try:
-        context.load_cert_chain(certificate, key)
+        # a password: OpenSSL asks the terminal for one that is not given
+        context.load_cert_chain(certificate, key, password="")
     except (OSError, ssl.SSLError) as problem:
         what = getattr(problem, "reason", None) or problem.strerror or str(problem)
         raise refused(
