@@ -32,6 +32,8 @@ __all__ = ["DEPTH", "MEMORY", "Input", "InputError", "cause"]
 MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 #: of lists and tables in each other; no format of Penstock's has a tenth of it
 DEPTH = 100
+#: of a whole number: float64 holds no larger ones
+_BITS = 1023
 #: what an archive may unpack to: in any case, and as a multiple of its own size
 _UNPACKED, _RATIO = 1 << 28, 100
 #: keys of TOML with more parts take a time that grows with their square
@@ -198,11 +200,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _shallow(value: Any) -> Any:
-    """Return what was parsed. Raises RecursionError where it is nested deeper than `DEPTH`."""
+    """Return what was parsed. Raises RecursionError where it is nested deeper than `DEPTH`, ValueError for a number that no float holds."""
     level = [value]
     for _ in range(DEPTH):
         inner = (v.values() if isinstance(v, dict) else v for v in level)
         level = [v for each in inner if isinstance(each, type({}.values()) | list) for v in each]
+        if any(type(v) is int and v.bit_length() > _BITS for v in level):
+            raise ValueError(f"a whole number in it has more than {_BITS} bits")
         level = [v for v in level if isinstance(v, dict | list)]
         if not level:
             return value

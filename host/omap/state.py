@@ -256,9 +256,8 @@ class MapState(Closing):
         self.files = [p for p in self.files if _SNAPSHOT.fullmatch(p.name) or self._has_records(p)]
         self.renewed = any(self._generation(path) < said.generation for path in self.files)
         kept = {*self.files, self._log.path}
-        for (
-            path
-        ) in self.folder.iterdir():  # without records, or of snapshots that did not become whole
+        # without records, or of snapshots that did not become whole
+        for path in self.folder.iterdir():
             if path not in kept and (_LOG.fullmatch(path.name) or path.name.endswith(".new")):
                 self._disk.remove(path)
         self._sync_folder()

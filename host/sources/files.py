@@ -65,10 +65,9 @@ _ROW, _CELL = 28, 4
 
 
 def _existing(path: Path) -> Path:
-    if not path.exists():
-        raise SourceError(f"no such file: {path}", _others(path), code="E702")
     if not path.is_file():
-        raise SourceError(f"{path} is not a file", _others(path), code="E702")
+        what = f"{path} is not a file" if path.exists() else f"no such file: {path}"
+        raise SourceError(what, _others(path), code="E702")
     if path.stat().st_size == 0:
         raise SourceError(
             f"{path} is empty",

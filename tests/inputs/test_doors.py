@@ -189,3 +189,14 @@ def test_a_tokenizer_that_pads_or_cuts(tmp_path: Path, more: dict[str, Any]) -> 
     (tmp_path / "tokenizer.json").write_text(json.dumps(said))
     exact = language._tokenizer(source).encode("In the").ids
     assert language._tokenizer(tmp_path).encode("In the").ids == exact
+
+
+@pytest.mark.parametrize("limit", [[float("nan"), 1.0], ["0", "1"], [1.0, 0.5], [10**400, 1]])
+def test_limits_of_steps_that_are_no_numbers(tmp_path: Path, limit: list[Any]) -> None:
+    source = Path(__file__).parents[1] / "pim/checkpoints/mamba2"
+    (tmp_path / "model.safetensors").write_bytes((source / "model.safetensors").read_bytes())
+    said = json.loads((source / "config.json").read_text()) | {"time_step_limit": limit}
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    with pytest.raises(ps.Error, match=r"time_step_limit is|has more than 1023 bits") as caught:
+        ps.LanguageModel.load(tmp_path)
+    assert caught.value.code == "E468"

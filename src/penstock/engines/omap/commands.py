@@ -170,14 +170,9 @@ def _tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     for file in (certificate, key):
         PEM.data(file)
-    try:
+    with PEM.parsing(f"one of {certificate} and {key}"):
         # a password: OpenSSL asks the terminal for one that is not given
         context.load_cert_chain(certificate, key, password="")
-    except (OSError, ssl.SSLError) as problem:
-        what = getattr(problem, "reason", None) or problem.strerror or str(problem)
-        raise refused(
-            f"{certificate} and {key} cannot be used: {what}", "both are PEM files"
-        ) from None
     return context
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,7 @@ class Weights:
 
 def _real(value: Any) -> bool:
     """Return whether a value is a number that a float holds."""
-    return type(value) in (int, float) and abs(value) <= np.finfo(float).max
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 class Config:
