@@ -26,12 +26,14 @@ from numpy.typing import NDArray
 
 from .errors import Error
 
-__all__ = ["DEPTH", "MEMORY", "Input", "InputError"]
+__all__ = ["DEPTH", "MEMORY", "Input", "InputError", "cause"]
 
 #: the bytes that this machine has: no file that is larger can be read at once
 MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 #: of lists and tables in each other; no format of Penstock's has a tenth of it
 DEPTH = 100
+#: of a whole number: float64 holds no larger ones
+_BITS = 1023
 #: what an archive may unpack to: in any case, and as a multiple of its own size
 _UNPACKED, _RATIO = 1 << 28, 100
 #: keys of TOML with more parts take a time that grows with their square
@@ -52,13 +54,15 @@ class InputError(Error):
 class Input:
     """A kind of file from outside. All methods raise what `error` makes, and nothing else.
 
-    `name`: with its article, as "a profile"; `hint`: how to get a right one; `error`: takes message and hint; `most`: bytes of a file.
+    `name`: with its article, as "a profile"; `hint`: how to get a right one; `error`: takes message and hint; `most`: bytes of a file;
+    `mark`: bytes that each has, and where: they are looked at before the rest is read.
     """
 
     name: str
     hint: str
     error: Callable[[str, str], Exception] = InputError
     most: int = 1 << 28
+    mark: tuple[int, bytes] = 0, b""
 
     def open(self, path: str | os.PathLike[str]) -> BinaryIO:
         """Return an open file, which is a regular one and of a bounded size. Never waits."""
@@ -95,13 +99,16 @@ class Input:
             if not isinstance(problem, Exception) and "panic" not in type(problem).__name__.lower():
                 raise
             raise self.error(
-                f"{place} is not {self.name}: {_cause(problem)}", self.hint
+                f"{place} is not {self.name}: {cause(problem)}", self.hint
             ) from problem
 
     def data(self, path: str | os.PathLike[str]) -> bytes:
         """Return what a file holds."""
         with self.open(path) as file, self.parsing(path):
-            size = os.fstat(file.fileno()).st_size
+            size, (at, mark) = os.fstat(file.fileno()).st_size, self.mark
+            if file.read(at + len(mark))[at:] != mark:
+                raise ValueError("it begins with other bytes")
+            file.seek(0)
             data = file.read(size + 1)
             if len(data) != size:
                 raise ValueError("it changes while it is read")
@@ -158,10 +165,13 @@ class Input:
         """Refuse a small file that says that it unpacks to a large one, before it is unpacked."""
         if unpacked > max(_UNPACKED, _RATIO * packed):
             what = f"{place} has {packed:,} bytes, which unpack to {unpacked:,}: more than {_RATIO} times as many"
-            raise self.error(what, "if it does repeat that much, write it without compression")
+            raise self.error(
+                what,
+                "if it does repeat that much, write it without compression, Parquet without dictionaries too",
+            )
 
 
-def _cause(problem: BaseException) -> str:
+def cause(problem: BaseException) -> str:
     """Return in words why a parser gave up."""
     text = (str(problem) or type(problem).__name__).splitlines()[0]
     if isinstance(problem, RecursionError):
@@ -190,11 +200,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _shallow(value: Any) -> Any:
-    """Return what was parsed. Raises RecursionError where it is nested deeper than `DEPTH`."""
+    """Return what was parsed. Raises RecursionError where it is nested deeper than `DEPTH`, ValueError for a number that no float holds."""
     level = [value]
     for _ in range(DEPTH):
         inner = (v.values() if isinstance(v, dict) else v for v in level)
         level = [v for each in inner if isinstance(each, type({}.values()) | list) for v in each]
+        if any(type(v) is int and v.bit_length() > _BITS for v in level):
+            raise ValueError(f"a whole number in it has more than {_BITS} bits")
         level = [v for v in level if isinstance(v, dict | list)]
         if not level:
             return value

@@ -5,6 +5,7 @@ The system takes the hold from a process that ends, however it ends. What no pro
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["TEMPORARY", "held", "staging", "sweep"]
+__all__ = ["TEMPORARY", "held", "staging", "sweep", "sync"]
 
 #: begins the names of Penstock's folders among the temporary ones
 TEMPORARY = "penstock-new-"
@@ -53,6 +54,18 @@ def _new(prefix: str, parent: Path) -> tuple[Path, int]:
             if held(handle) and place.exists():
                 return place, handle
             os.close(handle)
+
+
+def sync(path: Path) -> None:
+    """Have the disk hold what a file, or the list of names of a folder, says. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as problem:
+        if problem.errno != errno.EINVAL:  # a file system that has no such thing
+            raise
+    finally:
+        os.close(handle)
 
 
 def sweep(folder: Path, names: str) -> None:

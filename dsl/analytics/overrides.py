@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 
 from ...models.inputs import MEMORY, Input
 from ..core.diagnostics import KernelError, Span, error
@@ -104,7 +105,7 @@ def _load(graph: Graph, variable: Variable, file: str | Path) -> np.ndarray:
     refuse = lambda what, hint: _error(
         graph, "E506", f"the start of {variable.name}: {what}", variable.span, hint
     )
-    kind = Input("a .npy file", hint, refuse, MEMORY)
+    kind = Input("a .npy file", hint, refuse, MEMORY, (0, npy.MAGIC_PREFIX))
     return kind.array_of(kind.data(file), file)
 
 

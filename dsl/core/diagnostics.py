@@ -7,10 +7,12 @@ prints `render(...)` and ends with exit code 1; `penstock explain CODE` prints t
 from __future__ import annotations
 
 import linecache
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...models.errors import Error
+from ...models.inputs import Input, InputError
 
 __all__ = ["Diagnostic", "KernelError", "Note", "Span", "render"]
 
@@ -20,6 +22,7 @@ _MOST_LINES = 6
 _MOST_COLUMNS = 160
 #: longer messages, labels and hints (a name may have a million letters) lose their middle
 _MOST_TEXT = 4000
+_SOURCE = Input("a kernel", "", most=1 << 24)
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,11 @@ def _excerpt(span: Span, sources: dict[str, list[str]], width: int) -> list[str]
     if not span.line:
         return out
     if span.file not in sources:
-        sources[span.file] = [line.rstrip("\r\n") for line in linecache.getlines(span.file)]
+        sources[span.file] = []
+        with suppress(InputError):  # a folder from somebody else may name any file
+            if span.file not in linecache.cache:
+                _SOURCE.open(span.file).close()
+            sources[span.file] = [line.rstrip("\r\n") for line in linecache.getlines(span.file)]
     text = sources[span.file]
     if span.line > len(text):
         # the end of the file: there is nothing to underline

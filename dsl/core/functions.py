@@ -154,7 +154,7 @@ def _power(builder: GraphBuilder, value: Operand, exponent: Operand, span: Span)
         hint = "write exp(b * log(a)) for a positive base"
         if number is not None and number < 0:
             hint = f"write 1 / v ** {-number:g}"
-        elif number is not None and number > 8 and number == int(number):
+        elif number is not None and number > 8 and float(number).is_integer():
             hint = (
                 f"multiply powers, as in v ** 8 * v ** {number - 8:g}"
                 if number <= 16

@@ -18,7 +18,7 @@ from .. import dialect
 from .diagnostics import KernelError, Span, error
 from .hints import closest
 from .kernel import AnyKernel
-from .places import interrupted, traceback_span, tree
+from .places import described, interrupted, traceback_span, tree
 from .text import parse_kernel
 
 __all__ = ["from_text", "load_kernel"]
@@ -279,7 +279,7 @@ _RUN_HINTS: dict[type[BaseException], str] = {
 
 def _failed(problem: BaseException, file: str, source: str) -> KernelError:
     span = traceback_span(problem.__traceback__, Span.whole(file))
-    shown = f"{type(problem).__name__}: {problem}".rstrip(": ")
+    shown = described(problem)
     text = source if span.file == file else None
     if isinstance(problem, SyntaxError):  # in a module that the file imports
         hint = _syntax_hint(problem.msg)

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import sysconfig
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -19,6 +20,7 @@ __all__ = [
     "caller_span",
     "decisive",
     "defect",
+    "described",
     "function_node",
     "interrupted",
     "iterated",
@@ -127,6 +129,13 @@ def defect(problem: BaseException) -> bool:
         ours = not _users(file) and (ours or str(Path(file).resolve()).startswith(_HERE))
         traceback = traceback.tb_next
     return ours
+
+
+def described(problem: BaseException) -> str:
+    """Return an exception as Python shows it; its name alone where its own code makes no text of it."""
+    with suppress(Exception):
+        return f"{type(problem).__name__}: {problem}".rstrip(": ")
+    return type(problem).__name__
 
 
 def interrupted(problem: BaseException) -> bool:

@@ -180,7 +180,7 @@ class Traced(AnyKernel):
                 span,
                 hint="recursion must end while the kernel is traced",
             )
-        shown = f"{type(problem).__name__}: {problem}".rstrip(": ")
+        shown = places.described(problem)
         hint = next(
             (hint for kind, hint in _RAISED_HINTS.items() if isinstance(problem, kind)),
             _RAISED_HINT,

@@ -30,7 +30,7 @@ import numpy as np
 
 from ...models.inputs import MEMORY, Input, InputError
 from ...models.qr.config import FitPlan
-from ...sim.staging import staging
+from ...sim.staging import staging, sync
 from .layout import Layout
 from .model import Trainer
 
@@ -48,7 +48,9 @@ class SnapshotError(InputError, ValueError):
     """A file that is no whole snapshot of this version, or an index that cannot be stored. Says which file and what is wrong."""
 
 
-_FILE = Input("a snapshot of a learned index", "", lambda what, _: SnapshotError(what), MEMORY)
+_FILE = Input(
+    "a snapshot of a learned index", "", lambda what, _: SnapshotError(what), MEMORY, (0, MAGIC)
+)
 
 # values
 
@@ -141,11 +143,7 @@ def _replace(path: Path, parts: list[Any]) -> None:
         os.fsync(file.fileno())
         os.replace(place / "new", path)
     with contextlib.suppress(OSError):  # the folder's entry too, where the system can
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(path.parent)
 
 
 def load(
@@ -164,8 +162,8 @@ def load(
     """
     path = Path(path)
     data = _FILE.data(path)
-    if len(data) < _START.size + 32 or data[:8] != MAGIC:
-        raise SnapshotError(f"{path} is no snapshot of a learned index, or is cut short")
+    if len(data) < _START.size + 32:
+        raise SnapshotError(f"{path} is cut short")
     _, version, length = _START.unpack_from(data)
     if version != VERSION:
         raise SnapshotError(f"{path} is a snapshot of version {version}; this is version {VERSION}")

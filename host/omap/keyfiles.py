@@ -20,6 +20,7 @@ from ...models.inputs import Input, InputError
 from ...models.omap.config import OmapConfig
 from ...models.omap.sessions import digest_of_map
 from ...models.omap.vault import GENERATION_BITS, KeySchedule, Role
+from ...sim.staging import sync
 from .names import SALT_BYTES
 
 __all__ = [
@@ -100,7 +101,7 @@ def settle_keys(folder: str | Path) -> None:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Hold a folder of keys against others that write there. Raises KeyFileError, OSError."""
-    handle = os.open(folder, os.O_RDONLY)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # a pipe is none: it would wait
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
@@ -113,13 +114,13 @@ def _alone(folder: Path) -> Iterator[None]:
 def _settle(folder: Path) -> None:
     """As `settle_keys`, of who holds the folder. Raises OSError."""
     if (folder / _WHOLE).exists():
-        _sync_folder(folder)
+        sync(folder)
         for name in FILES:
             with suppress(FileNotFoundError):
                 os.replace(_beside(folder / name), folder / name)
-        _sync_folder(folder)
+        sync(folder)
         (folder / _WHOLE).unlink()
-        _sync_folder(folder)  # before others are written beside the files
+        sync(folder)  # before others are written beside the files
     for name in FILES:
         for path in folder.glob(f".{name}.*new"):
             path.unlink()
@@ -165,7 +166,7 @@ def _publish(texts: dict[Path, str]) -> list[Path]:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-        _sync_folder(folder)
+        sync(folder)
         os.close(os.open(folder / _WHOLE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except BaseException:
         with suppress(OSError):
@@ -177,14 +178,6 @@ def _publish(texts: dict[Path, str]) -> list[Path]:
         text = f"{folder}: {problem.strerror}; the new keys are there, and take their places later"
         raise KeyFileError(text, "penstock serve sees to it, and so does penstock keys") from None
     return list(texts)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _loaded(path: str | Path) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def _sweep(path: Path) -> None:
     """Remove what clients that were killed left beside their receipt. One that is writing holds its file, or
     is about to: then that is empty, and fresh."""
     for left in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 16}.new"):
-        with suppress(OSError), left.open("rb") as file:
+        with suppress(OSError, ReceiptError), _FILE.open(left) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             about = os.fstat(file.fileno())
             if about.st_size or time() - about.st_mtime > _FRESH:

@@ -43,6 +43,8 @@ DURABLE = ("log", "snapshot")
 _LINKS = 255
 #: bytes of `synced`
 _MARK = 128
+#: bytes: far beyond what is reserved for the records of one call
+_ROOM = 1 << 24
 
 
 class StateError(Error):
@@ -50,11 +52,7 @@ class StateError(Error):
 
 
 _LOGGED = Input("a file of a map's state", "", StateError, MEMORY)
-_MAP = Input(
-    "what a server has written",
-    "",
-    lambda what, _: StateError(f"{what.split(' is not ')[0]} was changed"),
-)
+_SMALL = Input("what a server has written", "", StateError, 1 << 12)
 
 
 class ServerFull(Error):
@@ -144,8 +142,8 @@ class MapState(Closing):
             ):
                 raise StateError(f"{path} is missing beside the state of a map")
             return self._tell(identity)
-        with _MAP.parsing(path):
-            content = dict(_MAP.json(path))
+        with _SMALL.parsing(path):
+            content = dict(_SMALL.json(path))
         if content.keys() != identity.keys():
             raise StateError(f"{path} was changed")
         if content.get("map") != identity["map"]:
@@ -208,7 +206,11 @@ class MapState(Closing):
 
     @staticmethod
     def content(path: Path) -> bytes:
-        """Return what one of `files` holds. Raises StateError."""
+        """Return what one of `files` holds. Raises StateError, also where it ends with more room than is ever reserved."""
+        with _LOGGED.open(path) as file:
+            at = os.fstat(file.fileno()).st_size - _ROOM
+            if at > 0 and file.seek(at) and not any(file.read()):
+                raise damaged(path, 0, "it was changed")
         return _LOGGED.data(path)
 
     @staticmethod
@@ -218,7 +220,7 @@ class MapState(Closing):
     def _synced(self) -> tuple[str, int]:
         """Return the name of the log that was on disk last, and its bytes then."""
         with suppress(StateError, ValueError):
-            name, size, check = _LOGGED.text(self.folder / "synced").split()
+            name, size, check = _SMALL.text(self.folder / "synced").split()
             if int(check) == zlib.crc32(f"{name} {size}".encode()):
                 return name, int(size)
         return "", 0
@@ -254,9 +256,8 @@ class MapState(Closing):
         self.files = [p for p in self.files if _SNAPSHOT.fullmatch(p.name) or self._has_records(p)]
         self.renewed = any(self._generation(path) < fields.generation for path in self.files)
         kept = {*self.files, self._log.path}
-        for (
-            path
-        ) in self.folder.iterdir():  # without records, or of snapshots that did not become whole
+        # without records, or of snapshots that did not become whole
+        for path in self.folder.iterdir():
             if path not in kept and (_LOG.fullmatch(path.name) or path.name.endswith(".new")):
                 self._disk.remove(path)
         self._sync_folder()

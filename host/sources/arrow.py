@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...models.inputs import Input
+from ...models.inputs import Input, cause
 from .errors import SourceError, table_error
 from .features import NO_FEATURES, Features, number_categories
 from .provenance import NO_ARRAYS, Cast, Provenance
@@ -58,7 +58,7 @@ def pack_arrays(columns: Mapping[str, Any], path: Path, features: Features = NO_
             column = _as_arrow(values, features.asked(name), features.categorical(name))
         except (pa.ArrowException, OverflowError, ValueError, TypeError) as problem:
             raise table_error(
-                f"column {name!r} of {path} cannot be packed: {str(problem).splitlines()[0]}",
+                f"column {name!r} of {path} cannot be packed: {cause(problem)}",
                 "convert it to numbers or texts, every row of an array column of the same length",
             ) from problem
         if column is None and name in features.indices and np.ndim(values) == 2:
@@ -148,14 +148,14 @@ class _Packing:
 
     def add(self, name: str, column: Any, metadata: Mapping[bytes, bytes] | None = None) -> None:
         """Take up one column; `metadata`: of its field. Raises SourceError."""
-        import pyarrow as pa
-
         try:
             self._add(name, column, _frequency(column.type, metadata or {}))
-        except (pa.ArrowException, OverflowError) as problem:
-            reason = str(problem).splitlines()[0]
+        except SourceError:
+            raise
+        except Exception as problem:  # whatever its metadata say, pandas and Arrow may refuse
             raise table_error(
-                f"column {name!r} of {self.path} cannot be packed: {reason}", "leave the column out"
+                f"column {name!r} of {self.path} cannot be packed: {cause(problem)}",
+                "leave the column out",
             ) from problem
 
     def _add(self, name: str, column: Any, frequency: str | None) -> None:
@@ -338,17 +338,16 @@ class _Packing:
         self.casts.append(Cast(name, str(kind), categories.type, categories.how, categories.labels))
 
 
+_PERIODS = Input("a column of periods", "write the file anew", table_error)
+
+
 def _frequency(kind: Any, metadata: Mapping[bytes, bytes]) -> str | None:
     """Return the frequency of a column of pandas' periods, also where PyArrow knows no type of that name; None of others."""
     if getattr(kind, "extension_name", "") == "pandas.period":
         return str(kind.freq)
     if metadata.get(b"ARROW:extension:name") == b"pandas.period":
-        source, place = (
-            Input("a column of periods", "write the file anew", table_error),
-            "its metadata",
-        )
-        with source.parsing(place):
-            return str(source.json_of(metadata[b"ARROW:extension:metadata"], place)["freq"])
+        frequency = _PERIODS.json_of(metadata[b"ARROW:extension:metadata"], "its metadata")
+        return str(frequency["freq"])
     return None
 
 

@@ -60,21 +60,14 @@ _ARCHIVE = Input(
 _CSV = Input("a CSV file", "every line needs as many cells as the first", SourceError, MEMORY)
 _PARQUET = Input("a Parquet file that can be read", _ANEW, SourceError, MEMORY)
 _ARROW = Input("an Arrow file that can be read", _ANEW, SourceError, MEMORY)
-#: bytes that a cell takes in memory at the least; a file may say that one value stands for millions
-_CELL = 4
+#: bytes that a row takes in a page at the least, its header and line pointer, and a cell; a file may say that one value stands for millions
+_ROW, _CELL = 28, 4
 
 
 def _existing(path: Path) -> Path:
-    try:
-        exists = path.exists()
-    except ValueError as error:  # a name that no file can have
-        raise SourceError(
-            f"no such file: {path}", "leave the odd characters out", code="E702"
-        ) from error
-    if not exists:
-        raise SourceError(f"no such file: {path}", _others(path), code="E702")
     if not path.is_file():
-        raise SourceError(f"{path} is not a file", _others(path), code="E702")
+        what = f"{path} is not a file" if path.exists() else f"no such file: {path}"
+        raise SourceError(what, _others(path), code="E702")
     if path.stat().st_size == 0:
         raise SourceError(
             f"{path} is empty",
@@ -267,7 +260,10 @@ def fill_lengths(schema: Schema, pages: npt.NDArray[np.uint8]) -> Schema:
 
 def open_npz(path: Path, features: Features = NO_FEATURES) -> Table:
     """Open a NumPy archive: each array a column by its name, a matrix an array column."""
-    return pack_arrays(read_npz(path), path, features)
+    arrays = read_npz(path)
+    rows = max((len(array) for array in arrays.values() if array.ndim), default=0)
+    _ARCHIVE.check_unpacked(path, path.stat().st_size, rows * _ROW)
+    return pack_arrays(arrays, path, features)
 
 
 def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
@@ -435,7 +431,8 @@ def _read_parquet(file: Path, opened: BinaryIO) -> Any:
     reader = parquet.ParquetFile(opened, page_checksum_verification=True)
     about, size = reader.metadata, file.stat().st_size
     sizes = (about.row_group(group).total_byte_size for group in range(about.num_row_groups))
-    _PARQUET.check_unpacked(file, size, max(sum(sizes), about.num_rows * about.num_columns * _CELL))
+    packed = about.num_rows * (_ROW + about.num_columns * _CELL)
+    _PARQUET.check_unpacked(file, size, max(sum(sizes), packed))
     return reader.read()
 
 
@@ -450,8 +447,8 @@ def _read_arrow(file: Path, opened: BinaryIO) -> Any:
     else:
         with ipc.open_stream(opened) as stream:
             table = stream.read_all()
-    cells = table.num_rows * table.num_columns
-    _ARROW.check_unpacked(file, file.stat().st_size, cells * _CELL)
+    packed = table.num_rows * (_ROW + table.num_columns * _CELL)
+    _ARROW.check_unpacked(file, file.stat().st_size, packed)
     return table
 
 

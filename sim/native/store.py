@@ -56,6 +56,11 @@ def _content(path: Path) -> bytes | None:
             status = os.fstat(handle)
             if status.st_uid not in (os.getuid(), 0) or status.st_mode & 0o022:
                 return None
+            # before all of it: it may say that it has terabytes
+            file.seek(max(status.st_size - _TRAILER, 0))
+            if not file.read().startswith(_MARK):
+                return None
+            file.seek(0)
             data = file.read()
     except OSError:
         return None

@@ -112,19 +112,13 @@ def _write_reports(state: State) -> None:
 def _write_json(state: State, place: str) -> None:
     import json
 
-    from penstock.output import write_file
+    from penstock.output import as_npz, write_file
 
     outcome, kept = state.record, None
     if place != "-" and outcome.large:
-        import io
-
-        import numpy as np
-
         kept = str(Path(place).with_suffix(".result.npz"))
-        memory = io.BytesIO()
         arrays: Any = outcome.result
-        np.savez(memory, **arrays)
-        write_file(kept, memory.getvalue())
+        write_file(kept, as_npz(arrays))
     text = json.dumps(outcome.to_json(kept), indent=1, allow_nan=False) + "\n"
     if place == "-":
         click.echo(text, nl=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
@@ -11,7 +10,7 @@ from typing import Any
 
 from penstock.models.errors import Error
 from penstock.models.inputs import Input
-from penstock.sim.staging import staging
+from penstock.sim.staging import staging, sync
 
 __all__ = [
     "MANIFEST",
@@ -206,28 +205,16 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
                 for name, data in files.items():
                     (new / name).parent.mkdir(parents=True, exist_ok=True)
                     (new / name).write_bytes(data)
-                    _sync(new / name)
+                    sync(new / name)
                 for folder, _, _ in os.walk(new, topdown=False):
-                    _sync(Path(folder))
+                    sync(Path(folder))
                 if target.exists():
                     os.rename(target, old)
                 os.rename(new, target)
-                _sync(target.parent)
+                sync(target.parent)
             finally:
                 if old.exists() and not target.exists():
                     os.rename(old, target)
     except OSError as problem:
         raise _unwritten(path, problem) from problem
     return path
-
-
-def _sync(path: Path) -> None:
-    """Have the disk hold what a file, or the list of names of a folder, says."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as problem:
-        if problem.errno != errno.EINVAL:  # a file system that has no such thing
-            raise
-    finally:
-        os.close(handle)

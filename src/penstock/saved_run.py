@@ -19,11 +19,7 @@ __all__ = ["read_run", "run_files", "used"]
 #: says in a manifest that the folder holds a run
 KIND = "run"
 _AGAIN = "write it again with run.save"
-_RUN = Input(
-    "a run that this version knows",
-    _AGAIN,
-    unfit,
-)
+_RUN = Input("a run that this version knows", _AGAIN, unfit)
 
 
 def run_files(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +52,7 @@ def encoded(path: str, scores: Scores) -> bytes:
     import io
 
     suffix = check_suffix(path)
-    memory = io.BytesIO()
+    memory, places = io.BytesIO(), {"block": scores.block, "line": scores.line}
     if suffix == "csv":
         null = np.ma.getmaskarray(scores.values)
         texts = [
@@ -63,15 +62,11 @@ def encoded(path: str, scores: Scores) -> bytes:
         lines = [f"block,line,{scores.name}", *(f"{b},{l},{t}" for b, l, t in rows)]
         return ("\n".join(lines) + "\n").encode()
     if suffix == "npz":
-        return as_npz({"block": scores.block, "line": scores.line, scores.name: np.asarray(scores)})
+        return as_npz({**places, scores.name: np.asarray(scores)})
     import pyarrow as arrow
     from pyarrow import parquet
 
     values = arrow.array(scores.values.data, mask=np.ma.getmaskarray(scores.values))
-    columns: Mapping[str, Any] = {
-        "block": scores.block,
-        "line": scores.line,
-        scores.name: values,
-    }
-    parquet.write_table(arrow.table(dict(columns)), memory)
+    columns: dict[str, Any] = {**places, scores.name: values}
+    parquet.write_table(arrow.table(columns), memory)
     return memory.getvalue()

@@ -602,7 +602,10 @@ def test_a_start_on_a_full_disk_leaves_no_new_files(call, tmp_path):
 def test_a_map_json_that_was_changed(text, tmp_path):
     Served(tmp_path).close()
     (tmp_path / "map.json").write_text(text)
-    with pytest.raises(StateError, match=r"map\.json was changed$"):
+    with pytest.raises(
+        StateError,
+        match=r"map\.json (was changed$|is not what a server has written: |has 100,000 bytes: )",
+    ):
         Served(tmp_path)
 
 

@@ -238,7 +238,7 @@ def test_lists_with_none() -> None:
             pa.array([9, 10], pa.duration("s")),
             "column 'x' of table has the type duration[s], which cannot become a number",
         ),
-        (np.array([b"a", b"\xff"]), "column 'x' of table cannot be packed: 'utf-8' codec"),
+        (np.array([b"a", b"\xff"]), "column 'x' of table cannot be packed: it is no text in UTF-8"),
         ([[1, 2], [3]], "the arrays in column 'x' of table have from 1 to 2 elements"),
         ([[1, 2], None], "array column 'x' of table has rows without an array"),
         ([None, object()], "column 'x' of table cannot be packed: "),

@@ -46,6 +46,8 @@ def _array(value: np.ndarray) -> bytes:
         ("json", b"[" * 1_000_000, "it is nested too deeply"),
         ("json", b'{"a":\n 1', "line 2, column 3: no JSON: Expecting ',' delimiter"),
         ("json", b"\xc3(", "it is no text in UTF-8"),
+        ("json", b'[{"a": -1%b}]' % (b"0" * 400), "a whole number in it has more than 1023 bits"),
+        ("toml", b"a.b = [1%b]" % (b"0" * 400), "a whole number in it has more than 1023 bits"),
         ("text", b"\xc3(", "it is no text in UTF-8"),
         ("toml", b"a." * 300_000 + b"a = 1", "it is nested too deeply"),
         ("toml", b"a = " + b"[" * 300_000, "it is nested too deeply"),

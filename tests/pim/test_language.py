@@ -392,7 +392,7 @@ def test_what_a_model_does_not_take():
         (lambda: served.generate([1.5]), "E469", "1.5 is no id"),
         (lambda: served.generate([]), "E469", "no ids"),
         (lambda: served.generate(""), "E469", "no ids"),
-        (lambda: served.generate("\u20ac"), "E469", "the tokenizer does not take the text"),
+        (lambda: served.generate("\u20ac"), "E469", "the text is not one that the tokenizer takes"),
         (lambda: served.generate("a", tokens=0), "E469", "tokens is 0"),
         (lambda: served.generate("a", temperature=-1), "E469", "temperature is -1"),
         (lambda: served.perplexity("a"), "E469", "two ids"),

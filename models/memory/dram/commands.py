@@ -7,8 +7,9 @@ one. Where a command takes several cycles on its bus (`Command.cycles`), its cyc
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 
 from .organisation import LEVELS
 from .timing import Timing
@@ -176,25 +177,18 @@ STANDARDS: Mapping[str, str] = {"SDR": _SDR, "DDR4": _DDR4, "HBM2": _HBM2, "HBM3
 
 def constraints_of(timing: Timing) -> list[Constraint]:
     """Return what the commands of a DRAM keep: its standard's table with the DRAM's cycles, and its command buses."""
-    commands, figures = commands_of(timing), timing.figures()
-    constraints = []
-    for row in STANDARDS[timing.standard].strip().splitlines():
-        if not row:
-            continue
-        scope, before, after, cycles, name = re.split(r" {2,}", row)
-        *where, level = scope.split()
-        constraints += [
-            Constraint(
-                a,
-                b,
-                level,
-                eval(cycles, {"max": max}, figures),
-                name,
-                4 if "4" in where else 1,
-                "other" in where,
-            )
-            for a in before.split()
-            for b in after.split()
-            if a in commands and b in commands
-        ]
-    return [*constraints, *buses_of(commands)]
+    commands = commands_of(timing)
+    rows = STANDARDS[timing.standard].splitlines()
+    table = [each for row in rows if row for each in _row(row, timing.figures())]
+    table = [each for each in table if each.first in commands and each.then in commands]
+    return [*table, *buses_of(commands)]
+
+
+def _row(row: str, figures: dict[str, int]) -> Iterator[Constraint]:
+    """Yield the constraints of a row, one for each earlier and later command."""
+    cells = re.split(r" {2,}", row)
+    *where, level = cells[0].split()
+    window, other = 4 if where == ["4", "in"] else 1, where == ["other"]
+    cycles = eval(cells[3], {"max": max}, figures)
+    for first, then in product(cells[1].split(), cells[2].split()):
+        yield Constraint(first, then, level, cycles, cells[4], window, other)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,11 +38,15 @@ def hot_rows(file: str, graph: Graph) -> dict[str, list[int]]:
     Raises KernelError (E498) for a file that cannot be read, is cut or no profile, or is that of another kernel or of a table of another size.
     """
     profile = _PROFILE.json(file)
-    models = _models(profile)
-    if models is None:
+    try:
+        kernel, models = profile["kernel"], profile["models"]
+        numbers = [n for model in models.values() for n in (model["of"], *model["rows"])]
+    except (AttributeError, LookupError, TypeError):
+        kernel, numbers = None, []
+    if type(kernel) is not str or not all(type(n) is int for n in numbers):
         raise no_profile(f"{file} is no profile", _AGAIN)
-    if profile["kernel"] != graph.name:
-        what = f"{file} is the profile of the kernel {profile['kernel']}, not of {graph.name}"
+    if kernel != graph.name:
+        what = f"{file} is the profile of the kernel {kernel}, not of {graph.name}"
         raise no_profile(what, _AGAIN)
     sizes = {v.name: (*v.shape, 1)[0] for v in graph.of_kind("model")}
     for name, model in models.items():
@@ -50,19 +54,3 @@ def hot_rows(file: str, graph: Graph) -> dict[str, list[int]]:
             what = f"{file} is of a table with {model['of']:,} rows of {name}, and there are {sizes[name]:,}"
             raise no_profile(what, "profile this table, or give both the same --dim")
     return {name: model["rows"] for name, model in models.items()}
-
-
-def _models(profile: Any) -> dict[str, Any] | None:
-    """Return what a profile says of its models, None where it is none."""
-    if not isinstance(profile, dict) or not isinstance(profile.get("kernel"), str):
-        return None
-    models = profile.get("models")
-    if not isinstance(models, dict):
-        return None
-    for model in models.values():
-        rows = model.get("rows") if isinstance(model, dict) else None
-        if not isinstance(rows, list) or not all(type(row) is int for row in rows):
-            return None
-        if type(model.get("of")) is not int:
-            return None
-    return models

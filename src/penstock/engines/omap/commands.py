@@ -11,7 +11,7 @@ from penstock.commandline import KERNEL, Command
 from penstock.options import Count, Once
 from penstock.state import State
 
-from .ended import check_named, refused, run_ended
+from .ended import PEM, check_named, refused, run_ended
 from .keeper import keeper
 
 if TYPE_CHECKING:
@@ -168,13 +168,11 @@ def _tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as problem:
-        what = getattr(problem, "reason", None) or problem.strerror or str(problem)
-        raise refused(
-            f"{certificate} and {key} cannot be used: {what}", "both are PEM files"
-        ) from None
+    for file in (certificate, key):
+        PEM.data(file)
+    with PEM.parsing(f"one of {certificate} and {key}"):
+        # a password: OpenSSL asks the terminal for one that is not given
+        context.load_cert_chain(certificate, key, password="")
     return context
 
 

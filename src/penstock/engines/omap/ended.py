@@ -6,13 +6,19 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["check_named", "refused", "run_ended"]
+from penstock.models.inputs import Input
+
+__all__ = ["PEM", "check_named", "refused", "run_ended"]
 
 
 def refused(message: str, hint: str) -> Exception:
     from penstock.errors import Conflict
 
     return Conflict(message, hint)
+
+
+#: certificates and private keys: what has them is looked at before OpenSSL, which would wait for a pipe's writer, opens it
+PEM = Input("a PEM file", "certificates and private keys are PEM files", refused, 1 << 20)
 
 
 def run_ended(work: Coroutine[Any, Any, None]) -> None:

@@ -9,7 +9,7 @@ import click
 
 from penstock.state import State
 
-from .ended import check_named, refused, run_ended
+from .ended import PEM, check_named, refused, run_ended
 
 if TYPE_CHECKING:
     import ssl
@@ -78,11 +78,9 @@ def _tls(certificate: str | None, server_name: str | None) -> ssl.SSLContext | N
         if server_name is not None:
             raise refused("--server-name is for TLS", "add --certificate PEM")
         return None
-    try:
+    PEM.data(certificate)
+    with PEM.parsing(certificate):
         return ssl.create_default_context(cafile=certificate)
-    except OSError as problem:  # ssl.SSLError too
-        what = getattr(problem, "reason", None) or problem.strerror or str(problem)
-        raise refused(f"{certificate} cannot be used: {what}", "it is a PEM file") from None
 
 
 def _check_role(key: str) -> None:

@@ -27,6 +27,7 @@ __all__ = ["Generated", "LanguageModel", "Perplexity"]
 
 Array = NDArray[Any]
 _TOKENIZER = Input("a tokenizer", "copy the file again", unread)
+_TEXT = Input("one that the tokenizer takes", "are its characters in the vocabulary?", untaken)
 #: a step of all families; `wide`: each element of a key has a decay of its own
 _KERNEL = """
 recurrence {name}(S: state[k, v], rate: input{wide}, key: input[k], value: input[v], query: input[k])
@@ -169,11 +170,8 @@ class LanguageModel:
         if self._tokenizer is None:
             hint = "give ids, or a folder with tokenizer.json"
             raise untaken("the model has no tokenizer: it takes ids only", hint)
-        try:
+        with _TEXT.parsing("the text"):  # the library has no exceptions of its own
             ids = self._tokenizer.encode(text).ids
-        except Exception as problem:  # the library has no exceptions of its own
-            hint = "some of its characters are not in the vocabulary"
-            raise untaken(f"the tokenizer does not take the text: {problem}", hint) from None
         return checked(ids, len(self._network.embedding))
 
     def text(self, ids: Sequence[int]) -> str | None:
@@ -258,4 +256,8 @@ def _tokenizer(folder: Path) -> Any:
         raise unread(f"{file} is read by tokenizers", hint) from None
     text = _TOKENIZER.text(file)
     with _TOKENIZER.parsing(file):
-        return Tokenizer.from_str(text)
+        tokenizer = Tokenizer.from_str(text)
+        # what fits several texts into one array: of no use to a prompt, which it would change
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        return tokenizer

@@ -96,10 +96,12 @@ def _limit(config: Config) -> tuple[float, float]:
     """Return the least and the largest time step; transformers writes an infinity as an object."""
     limit = config.get("time_step_limit")
     try:
-        low, high = (x["__float__"] if isinstance(x, Mapping) else x for x in limit)
-        return float(low), float(high)
+        low, high = (float(x["__float__"]) if isinstance(x, Mapping) else x for x in limit)
+        if low <= high and {type(low), type(high)} <= {int, float}:
+            return float(low), float(high)
     except (TypeError, ValueError, KeyError):
-        raise unread(f"{config.place}: time_step_limit is {limit!r}", "it is two numbers") from None
+        pass
+    raise unread(f"{config.place}: time_step_limit is {limit!r}", "it is two numbers")
 
 
 def _of_authors(values: Mapping[str, Any], weights: Weights) -> Network:

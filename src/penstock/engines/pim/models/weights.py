@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def untaken(message: str, hint: str) -> ModelError:
 
 
 _CONFIG = Input("a configuration", "a model is a folder with config.json and *.safetensors", unread)
-_TENSORS = Input("a file of safetensors", "copy the file again", unread, MEMORY)
+_TENSORS = Input("a file of safetensors", "copy the file again", unread, MEMORY, (8, b"{"))
 
 
 def opened(folder: Path) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -146,6 +147,11 @@ class Weights:
                 raise unread(what, hint)
 
 
+def _real(value: Any) -> bool:
+    """Return whether a value is a number that a float holds."""
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+
+
 class Config:
     """Sizes and choices by name, as config.json has them."""
 
@@ -164,22 +170,13 @@ class Config:
     def size(self, name: str) -> int:
         """Return a size, 1 or more."""
         value = self._values.get(name)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not (float(value).is_integer() and value > 0)
-        ):
+        if not (_real(value) and value > 0 and value % 1 == 0):
             raise self._wrong(name, "it is a whole number, 1 or more")
         return int(value)
 
     def number(self, name: str, least: float = -np.inf) -> float:
         value = self._values.get(name)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not abs(value) < np.inf
-            or value < least
-        ):
+        if not (_real(value) and value >= least):
             raise self._wrong(name, "it is a finite number" + " from 0" * (least == 0))
         return float(value)
 
