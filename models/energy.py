@@ -147,18 +147,18 @@ class Carbon:
 
     joules: float
     seconds: float
-    embodied: Embodied
+    made: Embodied
     grid: str = "world"
     years: float = 3.0
     sources: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         used = f"{GRIDS[self.grid]:g} g a kWh ({self.grid})"
-        life = () if self.embodied.grams is None else (f"a life of {self.years:g} years",)
-        object.__setattr__(self, "sources", (used, self.embodied.source, *life))
+        life = () if self.made.grams is None else (f"a life of {self.years:g} years",)
+        object.__setattr__(self, "sources", (used, self.made.source, *life))
 
     @property
     def kg(self) -> float:
         """All that is known of it."""
         used = self.joules / 3.6e6 * GRIDS[self.grid] / 1000
-        return used + self.seconds / (self.years * _YEAR) * (self.embodied.grams or 0.0) / 1000
+        return used + self.seconds / (self.years * _YEAR) * (self.made.grams or 0.0) / 1000

@@ -85,7 +85,7 @@ class Reorder(wiring.Component):
         near = [_meet(comes, self._rows(self._code_of(held))) for held in self.held]
         then, before, late = self._rows(self._code_of(self.chosen)), Const(1), []
         for n in range(self.reach):
-            present = Signal(name=f"there{n}")
+            present = Signal(name=f"present{n}")
             kept = [
                 [Signal(self.bits, name=f"latest{n}_{g}_{k}") for k in range(len(group))]
                 for g, group in enumerate(self.places)

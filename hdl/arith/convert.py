@@ -330,7 +330,7 @@ class PgConverter(wiring.Component):
         )
         # below the integer's bits one for rounding, and the or of the rest
         up = s.aligned[1] & (s.aligned[0] | s.aligned[2])
-        magnitude = pipe.wire(s.aligned[2:] + up, name="whole")
+        magnitude = pipe.wire(s.aligned[2:] + up, name="magnitude")
         s = pipe.rank(
             raw=Mux(s.sign, -magnitude, magnitude)[:65].as_signed(),
             far=s.far | Mux(s.sign, magnitude > 1 << 63, magnitude >= 1 << 63),

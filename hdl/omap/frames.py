@@ -56,7 +56,7 @@ class _Recent(wiring.Component):
         numbers = range(self.depth)
         width = self.config.frame_bits
         frames = [Signal(width, name=f"frame{k}", reset_less=True) for k in numbers]
-        valid = [Signal(name=f"there{k}") for k in numbers]
+        valid = [Signal(name=f"valid{k}") for k in numbers]
         sames = [Signal(self.depth, name=f"same{side}") for side in range(3)]
         wanted = (*self.wanted, self.frame)
         for side, (same, frame) in enumerate(zip(sames, wanted, strict=True)):
@@ -221,7 +221,7 @@ class Frames(wiring.Component):
         )
         write, read = store.write_port(), store.read_port()
         operation, beat = Signal(range(config.window)), Signal(range(stride))
-        complete, some = Signal(name=f"whole{side}"), Signal(name=f"some{side}")
+        complete, some = Signal(name=f"complete{side}"), Signal(name=f"some{side}")
         last = asked.payload * config.frame_beats - 1
         m.d.comb += [
             some.eq(asked.valid & (asked.payload != 0)),

@@ -172,8 +172,8 @@ class ItemReader(wiring.Component):
                 m.d.sync += self.word[k].eq(self.word[k] + 1)
             with m.If(slot_ends):
                 m.d.sync += self.index[k].eq(self.index[k] + 1)
-        paged, valid = Signal(name=f"paged{k}"), Signal(name=f"there{k}")
-        is_own, late = Signal(name=f"own{k}"), Signal(name=f"late{k}")
+        paged, valid = Signal(name=f"paged{k}"), Signal(name=f"valid{k}")
+        is_own, late = Signal(name=f"is_own{k}"), Signal(name=f"late{k}")
         read_lane = Signal.like(lane, name=f"lane{k}")
         plain, recent = Signal(size, name=f"plain{k}"), self.found[k]
         taken = side.items + side.waiting

@@ -179,7 +179,7 @@ class Records(wiring.Component):
         self.operation = Signal(self.bits)
         shape = data.ArrayLayout(self.config.bin_bits, 4)
         pending = [Signal(shape, name=f"pending{k}") for k in range(kept)]
-        valids = [Signal(name=f"there{k}") for k in range(kept)]
+        valids = [Signal(name=f"valid{k}") for k in range(kept)]
         self.numbers = pending[0]
         with m.If(self.timeline.at(self.schedule.placed + 1)):
             following, some = self.decision.bins, Const(1)

@@ -208,7 +208,7 @@ class SoftmaxUnit(wiring.Component):
             results.i_valid.eq(r.valid),
         ]
         later = lambda bit, name: pipe.delay(bit, results.latency, name)
-        complete = later(r.valid & (r.key[:5] == COLUMNS - 1), "whole")
+        complete = later(r.valid & (r.key[:5] == COLUMNS - 1), "complete")
         wide = lambda x: Cat(x, x[-1].replicate(64 - len(x)))
         tile_word = Cat(wide(at.exponent), total, Const(0, 32), at.outside)
         self._words(m, at, complete, later(r.key[5], "bank"), tile_word)

@@ -165,9 +165,9 @@ class ControlRegisters(wiring.Component):
         """Where an address's bytes end, two cycles late."""
         rule, size = register.rule, Const(register.rule.size)
         if rule.each:
-            whole = sum((self.storage[name] * each for name, each in rule.each), size)
-            size = Signal(whole.shape(), name=f"size_{register.name}")
-            m.d.sync += size.eq(whole)
+            extent = sum((self.storage[name] * each for name, each in rule.each), size)
+            size = Signal(extent.shape(), name=f"size_{register.name}")
+            m.d.sync += size.eq(extent)
         total = self.storage[register.name] + size
         end = Signal(total.shape(), name=f"end_{register.name}")
         m.d.sync += end.eq(total)

@@ -95,7 +95,7 @@ class Head(NamedTuple):
         return _HEAD.pack(_MAGIC, kind | generation << 8, *names)
 
     @classmethod
-    def said(cls, text: bytes) -> Head:
+    def parse(cls, text: bytes) -> Head:
         """Return what `HEAD` bytes say, whatever they are."""
         _, kind, *names = _HEAD.unpack(text)
         return cls._make((kind & 0xFF, *names, kind >> 8))
@@ -104,7 +104,7 @@ class Head(NamedTuple):
     def unpack(cls, text: bytes) -> Head:
         """Return what a file's first bytes say. Raises ValueError for those that are no head."""
         if len(text) >= HEAD:
-            head = cls.said(text[:HEAD])
+            head = cls.parse(text[:HEAD])
             if head.kind in set(Kind) and head.pack() == text[:HEAD]:
                 return head
         raise ValueError("it has no head")
@@ -160,7 +160,7 @@ class Past:
 
     def open(self, text: bytes) -> None:
         """Go on with a file that has this head."""
-        self._head = head = Head.said(text)
+        self._head = head = Head.parse(text)
         self._key = file_key(self._keys, head)
         self._number, self._torn, self._known = 0, False, False
 

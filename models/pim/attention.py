@@ -23,7 +23,7 @@ from .device import Step
 from .layout import Layout
 from .operands import Floats, Work
 from .rounds import Round
-from .softmax import Taken, scales, summed, told
+from .softmax import Taken, scales, summed, totals_of
 
 __all__ = ["Attention", "appended"]
 
@@ -158,7 +158,7 @@ class Attention:
                 taken = steps[step].taken
                 assert taken is not None
                 words[token, taken.ended[index - sums] % layout.config.soft_items, tile] = data
-        exponent, total, beyond = told(words)
+        exponent, total, beyond = totals_of(words)
         has_keys = np.arange(layout.chunks) * TILE < self.held[..., None]
         exponent = np.where(has_keys, exponent, _NONE)
         y = layout.added(partial.reshape(-1, pairs, layout.reads, 32), scales(exponent))

@@ -335,8 +335,8 @@ def schedule(
     player.play()
     commands = sorted(player.commands, key=lambda command: command.cycle)
     sets = player.sets
-    over = max((max(set_.free, set_.closed + config.timing.tRP) for set_ in sets), default=0)
-    return Schedule(config, charges, interval, commands, [set_.starts for set_ in sets], over)
+    over = max((max(set.free, set.closed + config.timing.tRP) for set in sets), default=0)
+    return Schedule(config, charges, interval, commands, [set.starts for set in sets], over)
 
 
 class _Player:
@@ -365,9 +365,9 @@ class _Player:
             part = self._length(first[-1]) // config.sets
             if config.chip:  # operands that chunks share come to one set after another, too
                 part *= next((n for n, one in enumerate(first[-2::-1], 1) if one.first), 1)
-            for set_ in self.sets:
-                set_.free = set_.number * part
-        self.playing = [self._next(set_) for set_ in self.sets]
+            for set in self.sets:
+                set.free = set.number * part
+        self.playing = [self._next(set) for set in self.sets]
 
     def _length(self, round: Round) -> int:
         key = replace(round, row=0, columns=(0,) * len(round.columns), ended=(), after=0)
@@ -375,39 +375,39 @@ class _Player:
             self.lengths[key] = period_of(self.config, key, self.charges)
         return self.lengths[key]
 
-    def _begin(self, set_: _Set) -> _Steps | None:
+    def _begin(self, set: _Set) -> _Steps | None:
         """The next thing that a set does; None: it waits for a refresh of all banks, or is done."""
-        left, number = self.waiting[set_.number], set_.number
+        left, number = self.waiting[set.number], set.number
         if not left:
             return None
-        set_.free = max(set_.free, self.shared.tiles[left[-1].after])
+        set.free = max(set.free, self.shared.tiles[left[-1].after])
         refresh, period = self.config.refresh, self.config.timing.tREFI
-        if refresh != "none" and set_.free + self._length(left[-1]) > self.due[number]:
+        if refresh != "none" and set.free + self._length(left[-1]) > self.due[number]:
             if refresh == "window":
-                set_.free = max(set_.free, self.due[number])
+                set.free = max(set.free, self.due[number])
                 self.due[number] += period
             elif refresh == "per-bank":
                 self.due[number] += period
-                return set_.refresh()
+                return set.refresh()
             else:
                 return None
         round = left.pop()
-        return set_.flow(round, (left or [None])[-1]) if self.config.chip else set_.play(round)
+        return set.flow(round, left[-1] if left else None) if self.config.chip else set.play(round)
 
-    def _next(self, set_: _Set) -> tuple[_Steps, list[_Wish]] | None:
-        steps = self._begin(set_)
+    def _next(self, set: _Set) -> tuple[_Steps, list[_Wish]] | None:
+        steps = self._begin(set)
         return None if steps is None else (steps, next(steps))
 
     def play(self) -> None:
         """Issue the command that can come first, until all rounds are played."""
         while True:
             best: tuple[int, int, int, _Wish] | None = None
-            for set_, state in zip(self.sets, self.playing, strict=True):
+            for set, state in zip(self.sets, self.playing, strict=True):
                 for wish in state[1] if state else ():
-                    after = max(self.shared.earliest(wish, set_.number), set_.latest + 1)
-                    cycle = set_.fit(wish, after)
-                    later = 0 if wish.beside is None else 1 + sum(set_.starts[-1:])  # who is due
-                    order = cycle, later, set_.number
+                    after = max(self.shared.earliest(wish, set.number), set.latest + 1)
+                    cycle = set.fit(wish, after)
+                    later = 0 if wish.beside is None else 1 + sum(set.starts[-1:])  # who is due
+                    order = cycle, later, set.number
                     if best is None or order < best[:3]:
                         best = *order, wish
             if best is not None:
@@ -420,19 +420,19 @@ class _Player:
     def _refresh_all(self) -> None:
         """Refresh all banks; all sets are closed."""
         timing = self.config.timing
-        cycle = max(max(set_.closed + timing.tRP, set_.free, 0) for set_ in self.sets)
+        cycle = max(max(set.closed + timing.tRP, set.free, 0) for set in self.sets)
         every = tuple(range(self.config.groups))
         self.commands.append(Command(cycle, "REFab", 0, every, 0))
-        for set_ in self.sets:
-            set_.free = cycle + timing.tRFCab
-            self.due[set_.number] += timing.tREFI
-            self.playing[set_.number] = self._next(set_)
+        for set in self.sets:
+            set.free = cycle + timing.tRFCab
+            self.due[set.number] += timing.tREFI
+            self.playing[set.number] = self._next(set)
 
     def _issue(self, cycle: int, number: int, wish: _Wish) -> None:
-        set_, state = self.sets[number], self.playing[number]
+        set, state = self.sets[number], self.playing[number]
         self.shared.issued(wish, number, cycle)
-        set_.latest = cycle
-        at = set_.number_of_round + (wish.beside or wish.name == "ROUND")
+        set.latest = cycle
+        at = set.number_of_round + (wish.beside or wish.name == "ROUND")
         self.commands.append(
             Command(cycle, wish.name, number, wish.groups, at, wish.index, wish.count, wish.row)
         )
@@ -440,4 +440,4 @@ class _Player:
         try:
             self.playing[number] = state[0], state[0].send((wish, cycle))
         except StopIteration:
-            self.playing[number] = self._next(set_)
+            self.playing[number] = self._next(set)

@@ -42,7 +42,7 @@ __all__ = [
     "scales",
     "summed",
     "tiles",
-    "told",
+    "totals_of",
 ]
 
 Ints = NDArray[np.int64]
@@ -182,7 +182,7 @@ class Softmax:
         return self.words[list(taken.ended), -1]
 
 
-def told(words: Bytes) -> tuple[Ints, Ints, Ints]:
+def totals_of(words: Bytes) -> tuple[Ints, Ints, Ints]:
     """Return exponents, totals, and how many scores lay beyond the range, of what `Softmax.totals` gave."""
     numbers = np.ascontiguousarray(words).view("<i8").astype(np.int64)
     return numbers[..., 0], numbers[..., 1], numbers[..., 2]

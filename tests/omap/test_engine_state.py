@@ -54,7 +54,7 @@ def _lived(library, seed, files, draw, turns=3, shape=SHAPE, generation=0):
         for _ in range(turns):
             log += both.run(_asked(draw, both, draw.randrange(1, 7)))[1]
         serial = both.golden.serial
-        own = Head.said(head).incarnation
+        own = Head.parse(head).incarnation
         told, more = _receipts(both, [(own, serial), (bytes(16), 0), (own, serial + 100)])
         assert told == [True, False, False] and both.golden.confirmed is False
         return log + more, (own, serial)
@@ -67,7 +67,7 @@ def test_a_map_in_hardware_is_restored_after_each_power_cut(library):
         files.append(log)
         seen.append(receipt)
     size = Record.size(SHAPE)
-    assert [Head.said(text[:HEAD]).generation for text in files] == [0, 1, 2]
+    assert [Head.parse(text[:HEAD]).generation for text in files] == [0, 1, 2]
     with Both(library, 8, generation=1) as both, pytest.raises(Damaged, match="does not follow"):
         restored(SHAPE, both, files)  # keys that were renewed since open no later file
     with Both(library, 9, generation=700) as both:  # the last one's end is torn
@@ -90,7 +90,7 @@ def test_a_map_in_hardware_is_restored_after_each_power_cut(library):
 
 def _linked(text):
     """The link of a log."""
-    head = Head.said(text[:HEAD])._replace(kind=Kind.LINK)
+    head = Head.parse(text[:HEAD])._replace(kind=Kind.LINK)
     return head.pack() + text[HEAD : HEAD + Record.size(SHAPE)]
 
 
@@ -106,7 +106,7 @@ def test_a_snapshot_is_restored_with_the_past_before_it(library):
     links = b"".join(map(_linked, [*files, head + made.log]))
     with Both(library, 40) as both:
         restored(SHAPE, both, [links + made.snapshot, made.fresh])
-        told, _ = _receipts(both, [*seen, (Head.said(head).incarnation, golden.serial)])
+        told, _ = _receipts(both, [*seen, (Head.parse(head).incarnation, golden.serial)])
         assert told == [True] * 3
         assert sorted(both.golden.device.map.items()) == sorted(golden.device.map.items())
     size = Record.size(SHAPE)
@@ -154,7 +154,7 @@ def test_a_walk_through_hardware_is_restored_on_another_device(library):
     with Both(library, 52) as both:
         restored(SHAPE, both, files)
         assert sorted(both.golden.device.map.items()) == kept
-        told, _ = _receipts(both, [(Head.said(head).incarnation, seen)])
+        told, _ = _receipts(both, [(Head.parse(head).incarnation, seen)])
         assert told == [True]
 
 

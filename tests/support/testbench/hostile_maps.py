@@ -40,7 +40,7 @@ class _File:
 
     @property
     def said(self):
-        return Head.said(self.head)
+        return Head.parse(self.head)
 
     @property
     def is_snapshot(self):
@@ -275,7 +275,7 @@ class Hostile:
         self.files[which] = [*files, _File(head)]
         self.written[which].append(self.files[which][-1])
         self.chains[which].append(self.files[which])
-        said = Head.said(head)
+        said = Head.parse(head)
         items = self._map(said.previous, said.serial)
         self.lives[said.incarnation] = _Life(said.previous, said.serial, {said.serial: items})
         assert self._items(which) == items
