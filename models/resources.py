@@ -35,7 +35,7 @@ MOST = {"lut": FILL, "ff": FILL}
 #: look-up tables of what is around every engine on an ECP5: the device with its link and memory, the shell with its registers
 DEVICE, SHELL = 660.0, 1310.0
 #: those that see whether the bytes at two of its addresses lie apart (benchmarks/area.py)
-APART = 110.0
+APART = 110
 #: look-up tables of a family for each of the ECP5's
 SCALE = {"ecp5": 1.0, "nexus": 0.92, "gowin": 0.95, "ice40": 0.97, "amd": 0.8}
 #: of Striders and what is around engines; of arithmetic with its multiplexers: on AMD's parts by synthesis (benchmarks/ultrascale.py)

@@ -169,13 +169,13 @@ class Config:
 
     def size(self, name: str) -> int:
         """Return a size, 1 or more."""
-        value = self._values.get(name)
+        value: Any = self._values.get(name)
         if not (_real(value) and value > 0 and value % 1 == 0):
             raise self._wrong(name, "it is a whole number, 1 or more")
         return int(value)
 
     def number(self, name: str, least: float = -np.inf) -> float:
-        value = self._values.get(name)
+        value: Any = self._values.get(name)
         if not (_real(value) and value >= least):
             raise self._wrong(name, "it is a finite number" + " from 0" * (least == 0))
         return float(value)
