@@ -22,7 +22,11 @@ __all__ = ["BeatLoader", "BeatWriter", "beat_members", "beat_ports"]
 
 
 def beat_members(plan: AnalyticsPlan) -> dict[str, Member]:
-    """Return what a core has for whoever loads its models and reads them; see `Core`."""
+    """Return what a core has for whoever loads its models and reads them.
+
+    A beat is written into the model whose bit of `model_write` is set. One that is read comes from
+    each model a cycle later, and stays with `model_hold`.
+    """
     placed = blocks(plan)
     if not placed:
         return {}
@@ -89,26 +93,19 @@ def _codes(piece: Value, plan: AnalyticsPlan) -> Value:
 
 
 class BeatLoader(wiring.Component):
-    """Takes the bus words of models: a beat a cycle, or a word a cycle where a beat takes several.
-
-    Members
-    -------
-    valid : In(1), word : In, ready : Out(1)
-        Bus words of models.
-    at, data : Out, write : Out(models)
-        A beat for the model whose bit is set.
-    done : Out(1)
-        The last beat is written in this cycle.
-    """
+    """Takes the bus words of models: a beat a cycle, or a word a cycle where a beat takes several."""
 
     def __init__(self, plan: AnalyticsPlan):
         self.plan, self.placed = plan, blocks(plan)
         super().__init__(
             {
+                # bus words of models
                 "valid": In(1),
                 "word": In(8 * plan.bus_bytes),
                 "ready": Out(1),
+                # `done`: the last beat is written in this cycle
                 "done": Out(1),
+                # `at`, `data`, `write`: a beat for the model whose bit is set
                 **{name.removeprefix("model_"): flow for name, flow in self.models().items()},
             }
         )
@@ -157,18 +154,6 @@ class BeatWriter(wiring.Component):
     """Writes the models, a beat a cycle, or a bus word a cycle where a beat takes several.
 
     `start` in cycle t: the first beat's address is there in t + 1, the beat goes into its word in t + 2.
-
-    Members
-    -------
-    start : In(1), address : In
-    at : Out, hold : Out(1), read0, … : In
-        To and from the core's models: a beat is there a cycle later, and stays with `hold`.
-    o_command, o : Out(stream)
-        To a BurstWriter: command and bus words.
-    idle : In(1)
-        The writer is through with everything.
-    done : Out(1)
-        All is written and answered.
     """
 
     def __init__(self, plan: AnalyticsPlan):
@@ -178,15 +163,18 @@ class BeatWriter(wiring.Component):
             {
                 "start": In(1),
                 "address": In(address_bits(plan)),
+                # to and from the core's models: a beat is there a cycle later, and stays with
+                # `hold`
                 "at": Out(len(_beat(self.placed))),
                 "hold": Out(1),
                 **{f"read{k}": In(width) for k in range(len(self.placed))},
+                # to a `BurstWriter`: command and bus words
                 "o_command": Out(
                     stream.Signature(command_shape(address_bits(plan), result_beats_bits(plan)))
                 ),
                 "o": Out(stream.Signature(8 * plan.bus_bytes)),
-                "idle": In(1),
-                "done": Out(1),
+                "idle": In(1),  # the writer is through with everything
+                "done": Out(1),  # all is written and answered
             }
         )
 

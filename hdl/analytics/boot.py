@@ -24,19 +24,6 @@ class Boot(wiring.Component):
     """Reads the boot image, one 32-bit word of the program, one code of the parameters or one beat of a model a cycle.
 
     `start` in cycle t gives the read command in t + 1. `done` is high from the cycle after the last code on.
-
-    Members
-    -------
-    start : In(1), address : In
-    o_command : Out(stream of {address, beats}), i : In(stream of {data, last})
-        To and from a BurstReader.
-    o_program : Out(stream of 32 bits)
-        Always taken.
-    write, code : Out
-        One code of the parameters, in order.
-    model_at, model_data, model_write : Out
-        As of `BeatLoader`, where models go beat by beat.
-    done : Out(1)
     """
 
     def __init__(self, plan: AnalyticsPlan):
@@ -45,19 +32,21 @@ class Boot(wiring.Component):
         models = self.loader.models() if self.loader else {}
         super().__init__(
             {
-                **models,
+                **models,  # as of `BeatLoader`, where models go beat by beat
                 "start": In(1),
                 "address": In(address_bits(plan)),
+                # to and from a `BurstReader`
                 "o_command": Out(
                     stream.Signature(command_shape(address_bits(plan), beats_bits(plan)))
                 ),
                 "i": In(
                     stream.Signature(data.StructLayout({"data": 8 * plan.bus_bytes, "last": 1}))
                 ),
-                "o_program": Out(stream.Signature(32)),
+                "o_program": Out(stream.Signature(32)),  # always taken
+                # one code of the parameters, in order
                 "write": Out(1),
                 "code": Out(plan.format.width),
-                "done": Out(1),
+                "done": Out(1),  # from the cycle after the last code on
             }
         )
 
@@ -135,18 +124,6 @@ class ResultWriter(wiring.Component):
     """Writes the models, a code every two cycles and a cycle for each full bus word.
 
     `start` in cycle t: the first code is fetched in t + 1 and put into the word in t + 2.
-
-    Members
-    -------
-    start : In(1), address : In
-    models, step, code
-        To and from the core's parameter access.
-    o_command, o : Out(stream)
-        To a BurstWriter: command and bus words.
-    idle : In(1)
-        The writer is through with everything.
-    done : Out(1)
-        High for one cycle when all is written and answered.
     """
 
     def __init__(self, plan: AnalyticsPlan):
@@ -155,15 +132,17 @@ class ResultWriter(wiring.Component):
             {
                 "start": In(1),
                 "address": In(address_bits(plan)),
+                # to and from the core's parameter access
                 "models": Out(1),
                 "step": Out(1),
                 "code": In(plan.format.width),
+                # to a `BurstWriter`: command and bus words
                 "o_command": Out(
                     stream.Signature(command_shape(address_bits(plan), result_beats_bits(plan)))
                 ),
                 "o": Out(stream.Signature(8 * plan.bus_bytes)),
-                "idle": In(1),
-                "done": Out(1),
+                "idle": In(1),  # the writer is through with everything
+                "done": Out(1),  # high for one cycle when all is written and answered
             }
         )
 

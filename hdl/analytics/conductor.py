@@ -19,38 +19,6 @@ class Conductor(wiring.Component):
     and `change` more for each further group of the batch before.
     A batch closes with the start of its last group; or, where the epoch turns out to be over only afterwards, in the cycle in which
     every port has ended and none has a group.
-
-    Members
-    -------
-    begin : In(1)
-        Training may begin in the next cycle.
-    available, ended, final : In(ports)
-        From the loaders.
-    epochs : In(count_bits(plan))
-    flag : In(1)
-        The core's convergence flag.
-    start, first : Out(1)
-        A group starts; it is the first of its batch.
-    batch_start, epoch_start : Out(1)
-        To the core.
-    advance : Out(1)
-        The epoch is over: the loaders may begin the next.
-    starved : Out(1)
-        A group could start if tuples were there.
-    finish : Out(1)
-        Training is over and the models are in place: high for one cycle.
-    stop : Out(1)
-        No more pages are needed.
-    converged : Out(1)
-        The test ended the run: high with the cycle of the decision.
-    settled, settled_before : Out(1)
-        What the batches changed that are closed is in place; of all but the last one.
-    halt : In(1)
-        Start nothing more.
-    hold : In(1)
-        Changes of rows wait for others.
-    room : In(1)
-        Where the plan scores: there is room for the scores of a group.
     """
 
     def __init__(self, plan: AnalyticsPlan):
@@ -58,25 +26,30 @@ class Conductor(wiring.Component):
         ports = plan.ports
         super().__init__(
             {
-                "begin": In(1),
+                "begin": In(1),  # training may begin in the next cycle
+                # from the loaders
                 "available": In(ports),
                 "ended": In(ports),
                 "final": In(ports),
                 "epochs": In(count_bits(plan)),
-                "flag": In(1),
-                "halt": In(1),
-                "hold": In(1),
-                "start": Out(1),
-                "first": Out(1),
+                "flag": In(1),  # the core's convergence flag
+                "halt": In(1),  # start nothing more
+                "hold": In(1),  # changes of rows wait for others
+                "start": Out(1),  # a group starts
+                "first": Out(1),  # it is the first of its batch
+                # to the core
                 "batch_start": Out(1),
                 "epoch_start": Out(1),
-                "advance": Out(1),
-                "starved": Out(1),
+                "advance": Out(1),  # the epoch is over: the loaders may begin the next
+                "starved": Out(1),  # a group could start if tuples were there
+                # training is over and the models are in place: high for one cycle
                 "finish": Out(1),
-                "stop": Out(1),
-                "converged": Out(1),
-                "settled": Out(1),
+                "stop": Out(1),  # no more pages are needed
+                "converged": Out(1),  # the test ended the run: high with the cycle of the decision
+                "settled": Out(1),  # what the closed batches changed is in place
+                # what the closed batches before the last one changed is in place
                 "settled_before": Out(1),
+                # there is room for the scores of a group
                 **({} if plan.score is None else {"room": In(1)}),
             }
         )

@@ -30,77 +30,47 @@ class Core(wiring.Component):
     """Datapath of `plan`: all threads, merge trees, models. It never stalls; whoever starts it keeps the distances of `plan.schedule`.
 
     Operations with start cycle x present their first address x + 1 cycles after their region's start pulse.
-
-    Members
-    -------
-    start, mask, first : In(1), In(threads), In(1)
-        A group starts with tuples in these threads; it is the first of its batch.
-    batch_start : In(1)
-        The group started in this cycle (or earlier) was the batch's last: run the batch operations.
-    epoch_start : In(1)
-        Run the convergence test.
-    release : Out(1)
-        The oldest started group's input slot may be written again from the next cycle on.
-    flag : Out(1)
-        The convergence flag.
-    load, load_slot, load_beat, load_data : In
-        For each port: the threads (one bit each) that take a beat, into which input slot, which beat of the tuple it is, the beat.
-    parameter_restart, parameter_models : In(1)
-        Go to the first run constant, or to the first model.
-    parameter_step, parameter_write, parameter_data : In
-        Advance by one code; store `parameter_data` there.
-    parameter_code : Out
-        The code at the place one cycle before.
-    model_at, model_data, model_write
-        Of a plan whose models go beat by beat: a beat that is written, of the model whose bit is set.
-    model_read_at, model_hold, model_read0, …
-        A beat that is read, and each model's a cycle later, which stays while it is held.
-    row_line, row_beat, row_data0, …, row_write0, …
-        Of a plan with models in memory: a line's beat that is written, for each model (in the tables' order).
-    row_read_line, row_read_beat, row_read0, …
-        A line's beat that is read, and each model's a cycle later.
-    row_busy : Out
-        Models whose rows are changed in this cycle.
-    hold : Out(1)
-        Changes wait in this cycle for others of their rows.
-    beyond : Out(1)
-        Of a plan that watches: a change of a row has left the format's range, in one of the cycles before.
-    score, score_mask, scores : Out
-        Of a plan that scores: a group's scores are there, of which threads, and theirs side by side.
     """
 
     def __init__(self, plan: AnalyticsPlan, library: Parts):
         self.plan, self.library = plan, library
         width, per_port = plan.format.width, plan.threads_per_port
         members = {
+            # a group starts with tuples in the threads of `mask`; it is the first of its batch
             "start": In(1),
             "mask": In(plan.threads),
             "first": In(1),
+            # the group started in this cycle (or earlier) was the batch's last: run the batch
+            # operations
             "batch_start": In(1),
-            "epoch_start": In(1),
+            "epoch_start": In(1),  # run the convergence test
+            # the oldest started group's input slot may be written again from the next cycle on
             "release": Out(1),
-            "hold": Out(1),
-            "flag": Out(1),
-            "parameter_restart": In(1),
-            "parameter_models": In(1),
-            "parameter_step": In(1),
-            "parameter_write": In(1),
+            "hold": Out(1),  # changes wait in this cycle for others of their rows
+            "flag": Out(1),  # the convergence flag
+            "parameter_restart": In(1),  # go to the first run constant
+            "parameter_models": In(1),  # go to the first model
+            "parameter_step": In(1),  # advance by one code
+            "parameter_write": In(1),  # store `parameter_data` at the place
             "parameter_data": In(width),
-            "parameter_code": Out(width),
+            "parameter_code": Out(width),  # at the place one cycle before
         }
         if plan.score is not None:
+            # a group's scores are there, of which threads, and the scores side by side
             members |= {
                 "score": Out(1),
                 "score_mask": Out(plan.threads),
                 "scores": Out(plan.threads * width),
             }
         if plan.watches:
+            # a change of a row has left the format's range, in one of the cycles before
             members["beyond"] = Out(1)
         members |= row_members(plan) | beat_members(plan)
         for q in range(plan.ports):
             members |= {
-                f"load{q}": In(per_port),
-                f"load_slot{q}": In(index_range(plan.input_slots)),
+                f"load{q}": In(per_port),  # the threads (one bit each) that take a beat
+                f"load_slot{q}": In(index_range(plan.input_slots)),  # into which input slot
+                # which beat of the tuple it is
                 f"load_beat{q}": In(index_range(plan.layout.beats)),
                 f"load_data{q}": In(plan.lanes * width),
             }

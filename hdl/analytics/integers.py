@@ -23,20 +23,15 @@ _COMPARED = {
 
 
 class Integers(wiring.Component):
-    """`unit` in hardware: it takes operands every cycle; the result is there `unit.latency` cycles later.
-
-    Members
-    -------
-    a, b : In(unsigned)
-        Operands that are no constants, in their order, in two's complement where they are signed.
-    o : Out(unsigned(unit.width(fmt.width)))
-    """
+    """`unit` in hardware: it takes operands every cycle; the result is there `unit.latency` cycles later."""
 
     def __init__(self, unit: IntegerUnit, fmt: Format):
         self.unit, self.fmt = unit, fmt
         widths = [abs(w) for w in unit.operands] or [fmt.width]
         super().__init__(
             {
+                # operands that are no constants, in their order; two's complement where they are
+                # signed
                 **{name: In(w) for name, w in zip("ab", widths, strict=False)},
                 "o": Out(unit.width(fmt.width)),
             }

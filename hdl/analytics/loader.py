@@ -21,25 +21,6 @@ class Loader(wiring.Component):
 
     A group is complete when each of the port's threads has a tuple, when the batch is full, or when the epoch ends. A beat accepted in cycle
     t lies in the slot from t + 1 on; so does what is said of the group here.
-
-    Members
-    -------
-    i : In(stream)
-        Beats of tuples and end tokens; taken while a slot is free and the epoch goes on.
-    load, load_slot, load_beat, load_data : Out
-        Writes to the threads' slots, see `Core`.
-    available, count, ended : Out
-        A complete group waits; it has tuples in that many threads, from the first on; no more tuples of this epoch will come.
-    final : Out(1)
-        The epoch has ended and at most the group that waits is left of it.
-    pop : In(1)
-        The engine starts a group (an ended port without one sits it out).
-    release : In(1)
-        The engine is through with the oldest started group's slot.
-    advance : In(1)
-        Begin the next epoch.
-    discard : In(1)
-        Take and forget everything up to the end of the epoch.
     """
 
     def __init__(self, plan: AnalyticsPlan):
@@ -47,14 +28,26 @@ class Loader(wiring.Component):
         per_port = plan.threads_per_port
         super().__init__(
             {
+                # beats of tuples and end tokens; taken while a slot is free and the epoch goes on
                 "i": In(stream.Signature(beat_layout(plan))),
+                # writes to the threads' slots, see `Core`
                 "load": Out(per_port),
                 "load_slot": Out(index_range(plan.input_slots)),
                 "load_beat": Out(index_range(plan.layout.beats)),
                 "load_data": Out(plan.lanes * plan.format.width),
+                # threads that have a tuple of the group that waits, from the first on
                 "count": Out(index_range(per_port + 1)),
-                **dict.fromkeys(("available", "ended", "final"), Out(1)),
-                **dict.fromkeys(("pop", "release", "advance", "discard"), In(1)),
+                "available": Out(1),  # a complete group waits
+                "ended": Out(1),  # no more tuples of this epoch will come
+                # the epoch has ended and at most the group that waits is left of it
+                "final": Out(1),
+                # the engine starts a group (an ended port without one sits it out)
+                "pop": In(1),
+                # the engine is through with the oldest started group's slot
+                "release": In(1),
+                "advance": In(1),  # begin the next epoch
+                # take and forget everything up to the end of the epoch
+                "discard": In(1),
             }
         )
 

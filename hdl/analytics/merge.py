@@ -13,17 +13,7 @@ __all__ = ["MergeLane"]
 
 
 class MergeLane(wiring.Component):
-    """Combines the threads' codes in a balanced tree of neighbours, then with the total of the groups before; II = 1.
-
-    Members
-    -------
-    code0, code1, … : In, mask : In(threads)
-        A code from each thread; those outside the mask count as the operation's identity.
-    previous : In, first : In(1)
-        `depth(threads) * latency(fn)` cycles after the codes: the total so far, or (`first`) nothing.
-    total : Out
-        `latency(fn)` cycles after `previous`.
-    """
+    """Combines the threads' codes in a balanced tree of neighbours, then with the total of the groups before; II = 1."""
 
     def __init__(self, plan: AnalyticsPlan, fn: str, library: Parts):
         self.plan, self.fn, self.library = plan, fn, library
@@ -31,11 +21,12 @@ class MergeLane(wiring.Component):
         codes = {f"code{t}": In(width) for t in range(plan.threads)}
         super().__init__(
             {
-                **codes,
-                "mask": In(plan.threads),
+                **codes,  # one from each thread
+                "mask": In(plan.threads),  # threads outside it count as the operation's identity
+                # the total so far, `depth(threads) * latency(fn)` cycles after the codes
                 "previous": In(width),
-                "first": In(1),
-                "total": Out(width),
+                "first": In(1),  # with `previous`: there is no total yet
+                "total": Out(width),  # `latency(fn)` cycles after `previous`
             }
         )
 

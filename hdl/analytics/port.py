@@ -31,29 +31,6 @@ class MemoryPort(wiring.Component):
         What to compute, and how its memory ports are built.
     parts
         Gives the parts that there are many of.
-
-    Members
-    -------
-    bus : Out(AXI4(write=False)), bus_error : Out(1)
-        As `bus` and `error` of `BurstReader`.
-    i_command : In(stream), o_words : Out(stream), booted : In(1)
-        Until `booted` commands and beats of the reader; then pages have it.
-    i_program : In(stream, always ready)
-        The Striders' program.
-    begin, stop : In(1)
-        Start of the training; its end.
-    address : In, pages, epochs : In(32), first_block : In(32)
-        Where the port's pages lie, how many there are, how often they are read; the first one's block number, for errors.
-    ready : In(32), done : Out(1)
-        Of a port with a ring (`models.ring`): pages that are there; a page was read.
-    error : Out(error_layout())
-        As of `AccessPort`.
-    load, load_slot, load_beat, load_data, available, count, ended, final : Out, pop, release, advance, discard : In
-        As of `Loader`.
-    o_tuples : Out(stream), i_tuples : In(stream)
-        Where rows of models lie in memory: tuples on their way to the loader, with rows for indices, and back, with lines.
-    tuples : Out(monitor_shape())
-        The stream into the loader.
     """
 
     def __init__(self, plan: AnalyticsPlan, port: PortConfig, parts: Parts):
@@ -65,6 +42,8 @@ class MemoryPort(wiring.Component):
             name: member for name, member in self.loader.signature.members.items() if name != "i"
         }
         beats = stream.Signature(beat_layout(plan))
+        # where rows of models lie in memory: tuples on their way to the loader, with rows for
+        # indices, and back, with lines
         between = {"o_tuples": Out(beats), "i_tuples": In(beats)} if plan.tables else {}
         self.sizes = {"address_width": address_bits(plan), "beats_width": beats_bits(plan)}
         self.commands = command_shape(address_bits(plan), beats_bits(plan))
@@ -72,23 +51,29 @@ class MemoryPort(wiring.Component):
         bus = AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=False)
         super().__init__(
             {
+                # as `bus` and `error` of `BurstReader`
                 "bus": Out(bus),
                 "bus_error": Out(1),
+                # until `booted` commands and beats of the reader; then pages have it
                 "i_command": In(stream.Signature(self.commands)),
                 "o_words": Out(stream.Signature(words)),
                 "booted": In(1),
+                # the Striders' program
                 "i_program": In(stream.Signature(unsigned(32), always_ready=True)),
+                # start of the training; its end
                 "begin": In(1),
                 "stop": In(1),
+                # where the port's pages lie, how many there are, how often they are read
                 "address": In(address_bits(plan)),
                 "pages": In(page_bits(plan)),
                 "epochs": In(count_bits(plan)),
-                "first_block": In(32),
-                "error": Out(error_layout()),
-                "tuples": Out(monitor_shape()),
+                "first_block": In(32),  # the first page's block number, for errors
+                "error": Out(error_layout()),  # as of `AccessPort`
+                "tuples": Out(monitor_shape()),  # the stream into the loader
+                # of a port with a ring (`models.ring`): pages that are there; a page was read
                 **({"ready": In(32), "done": Out(1)} if plan.ring else {}),
                 **between,
-                **loader,
+                **loader,  # as of `Loader`
             }
         )
 

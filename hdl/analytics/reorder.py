@@ -20,13 +20,7 @@ Rows = list[list[Value]]
 
 
 class Reorder(wiring.Component):
-    """Hands on tuples of one beat, batch by batch, in the order of `models.analytics.reorder`, which has its cycles too.
-
-    Members
-    -------
-    i, o : In, Out(stream of `tuple_layout`)
-        Codes that belong to no field leave as 0.
-    """
+    """Hands on tuples of one beat, batch by batch, in the order of `models.analytics.reorder`, which has its cycles too."""
 
     def __init__(self, plan: AnalyticsPlan):
         self.window, self.batch, self.reach = plan.reorder, plan.merge_count, reach(plan)
@@ -35,6 +29,7 @@ class Reorder(wiring.Component):
         kept = {f"code{at}": plan.format.width for at in self.codes}
         self.kept = data.StructLayout({**kept, "end": 1})
         beats = stream.Signature(tuple_layout(plan.lanes, plan.format.width))
+        # codes that belong to no field leave as 0
         super().__init__({"i": In(beats), "o": Out(beats)})
 
     def elaborate(self, platform):

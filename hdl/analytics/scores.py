@@ -19,25 +19,6 @@ class ScoreWriter(wiring.Component):
     The scores of a group come all at once in cycle t (`valid`) and go into words one a cycle from t + 1 on; groups lie at least as many cycles apart. A word
     that is full waits in a queue from the next cycle on. A burst of `ScoreRoom.burst` words is asked for when all of them wait there, and the
     rest after `finish`.
-
-    Members
-    -------
-    address : In
-        Where the first score goes, aligned to a burst.
-    start, count : In
-        A group starts with so many tuples.
-    room : Out(1)
-        The queue has room for the scores of a group that starts now.
-    valid, mask, codes : In
-        The scores of a group: which threads have one, and theirs, side by side.
-    finish : In(1)
-        No group starts any more.
-    o_command, o : Out(stream)
-        To a BurstWriter: commands and bus words.
-    idle : In(1)
-        The writer is through with everything.
-    done : Out(1)
-        High when all is written and answered.
     """
 
     def __init__(self, plan: AnalyticsPlan):
@@ -45,20 +26,22 @@ class ScoreWriter(wiring.Component):
         threads, width = plan.threads, plan.format.width
         super().__init__(
             {
-                "address": In(address_bits(plan)),
-                "start": In(1),
-                "count": In(range(threads + 1)),
-                "room": Out(1),
+                "address": In(address_bits(plan)),  # where the first score goes, aligned to a burst
+                "start": In(1),  # a group starts
+                "count": In(range(threads + 1)),  # its tuples
+                "room": Out(1),  # the queue has room for the scores of a group that starts now
+                # the scores of a group: which threads have one, and the scores side by side
                 "valid": In(1),
                 "mask": In(threads),
                 "codes": In(threads * width),
-                "finish": In(1),
+                "finish": In(1),  # no group starts any more
+                # to a `BurstWriter`: commands and bus words
                 "o_command": Out(
                     stream.Signature(command_shape(address_bits(plan), result_beats_bits(plan)))
                 ),
                 "o": Out(stream.Signature(8 * plan.bus_bytes)),
-                "idle": In(1),
-                "done": Out(1),
+                "idle": In(1),  # the writer is through with everything
+                "done": Out(1),  # high when all is written and answered
             }
         )
 

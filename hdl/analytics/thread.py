@@ -82,23 +82,22 @@ class ThreadPorts:
 
 
 class Thread(wiring.Component):
-    """A thread of `plan`.
-
-    Members: the inputs of `ThreadPorts.members` (bits that choose an operand's lane, select and steer arrive in the cycle of their use) and
-    `merge{unit}`, the lanes that leave each unit whose results are merged; `export{operation}_{number}`, an operand that the core asks for, a cycle
-    after its address; `score`, in the cycle in which it is written, where the plan scores.
-    """
+    """A thread of `plan`."""
 
     def __init__(self, plan: AnalyticsPlan, library: Parts):
         self.plan, self.library = plan, library
         self.ports = ThreadPorts(plan)
+        # bits that choose an operand's lane, select and steer arrive in the cycle of their use
         members = {name: In(width) for name, width in self.ports.members().items()}
+        # the lanes that leave each unit whose results are merged
         members.update(
             {f"merge{u}": Out(plan.units[u].lanes * plan.format.width) for u in self.ports.merging}
         )
         for n, k in self.ports.exports:
+            # an operand that the core asks for, a cycle after its address
             members[f"export{n}_{k}"] = Out(self.ports.operand_width(n, k))
         if plan.score is not None:
+            # in the cycle in which it is written
             members["score"] = Out(plan.format.width)
         super().__init__(members)
 
