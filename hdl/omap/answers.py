@@ -18,15 +18,16 @@ __all__ = ["Answers", "FrameRow", "Log"]
 def _text_members(config):
     """Ports of texts that come one after another."""
     return {
-        "start": In(1),
-        "base": In(40),
-        "room": Out(1),
-        "taken": In(1),
+        "start": In(1),  # a run begins
+        "base": In(40),  # where frames are written
+        "room": Out(1),  # there is room for one more text
+        "taken": In(1),  # it is taken, at most in every second cycle
+        # the blocks of a text
         "put": In(1),
         "block": In(range(max(config.message_blocks, 2))),
         "data": In(128),
-        "given": In(1),
-        "answered": Out(33),
+        "given": In(1),  # this block is the last one
+        "answered": Out(33),  # texts of the run that have left
         "idle": Out(1),
         "bus_error": Out(1),
         "bus": Out(AXI4(data_bytes=config.host_bus_bytes, read=False)),
@@ -36,25 +37,11 @@ def _text_members(config):
 class FrameRow(wiring.Component):
     """Seals each text in the next sealer, and writes frames one behind another. A sealer begins when a
     place in it is taken, before the text is there: key and number are known.
-
-    Members
-    -------
-    start : In(1), base : In(40)
-        A run begins, and where frames are written.
-    room : Out(1), taken : In(1)
-        There is room for one more text; it is taken, at most in every second cycle.
-    i : In(what is known of a text)
-        In the cycle behind `taken`.
-    put : In(1), block, data : In, given : In(1)
-        The blocks of a text; this is the last one.
-    answered : Out(33)
-        Texts of the run that have left.
-    idle, bus_error : Out(1)
-    bus : Out(AXI4(read=False))
     """
 
     def __init__(self, config):
         self.config, self.frames = config, Frames.of(config)
+        # `i`: what is known of a text, in the cycle behind `taken`
         super().__init__({**_text_members(config), "i": In(sealed_layout())})
 
     def elaborate(self, platform):
@@ -130,18 +117,6 @@ class Answers(wiring.Component):
     ----------
     slots
         Of the table of sessions.
-
-    Members
-    -------
-    serial : In(64)
-        When a run begins: that of the operation before it.
-    ruled : In(stream of what is known of answers)
-        For each one before its place is taken; there is room for those of the window.
-    pending : Out(1)
-        Something is known of an answer whose key is not: no session may take a slot.
-    seal_slot, send
-        Of the table (`sessions.SessionTable`).
-    start, … : those of a `FrameRow`
     """
 
     def __init__(self, config, *, slots):
@@ -149,9 +124,13 @@ class Answers(wiring.Component):
         super().__init__(
             {
                 **_text_members(config),
-                "serial": In(64),
+                "serial": In(64),  # when a run begins: that of the operation before it
+                # what is known of each answer, before its place is taken; there is room for those
+                # of the window
                 "ruled": In(stream.Signature(ruled_layout())),
+                # something is known of an answer whose key is not: no session may take a slot
                 "pending": Out(1),
+                # of the table (`sessions.SessionTable`)
                 "seal_slot": Out(range(slots)),
                 "send": In(256),
             }
@@ -186,27 +165,17 @@ class Answers(wiring.Component):
 
 
 class Log(wiring.Component):
-    """Records of a log or a snapshot, in a `FrameRow`. Their numbers stay over resets: their key does.
-
-    Members
-    -------
-    key : In(256), since : In(64)
-        Of the file, and of the run.
-    fresh : In(1)
-        From the next cycle on the key is another one.
-    ends : In(1)
-        With `taken`: the record ends a snapshot.
-    start, … : those of a `FrameRow`
-    """
+    """Records of a log or a snapshot, in a `FrameRow`. Their numbers stay over resets: their key does."""
 
     def __init__(self, config):
         self.config = config
         super().__init__(
             {
                 **_text_members(config),
-                "key": In(256),
-                "since": In(64),
-                **dict.fromkeys(("fresh", "ends"), In(1)),
+                "key": In(256),  # of the file
+                "since": In(64),  # of the run
+                "fresh": In(1),  # from the next cycle on the key is another one
+                "ends": In(1),  # with `taken`: the record ends a snapshot
             }
         )
 

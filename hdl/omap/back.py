@@ -26,37 +26,6 @@ class Back(wiring.Component):
     kept; and the answer, in which the response is made and the item is written to its new frame. Each
     of the last two holds another operation. Up to the merge, a row of `merge_blocks` blocks of an item
     passes a cycle, and a block in the answer.
-
-    Members
-    -------
-    i : In(stream of operations)
-        It has room for all operations in flight.
-    host0, host1 : Out(1)
-        The next operation opens a page in its first or second bin.
-    go : In(1)
-        The next operation begins when its frames are there and `go` is high: its pages are open, and
-        there is room for what it writes.
-    begun : Out(1)
-        It does, and its first blocks are addressed in the next cycle.
-    ticket : In
-        What comes back with the operation, taken in that cycle: `merging` with its merge, `closing`
-        with its answer.
-    row : Out, page : In, two
-        Read ports of the opened pages: data in the next cycle.
-    message : Out, request : In, passed : Out(1)
-        The same of the request, until `passed`.
-    put : Out(1), put_row, put_data : Out, two each
-        Rows of the merged pages.
-    sealed : Out(1), hosts, pages, counters, used : Out, two each
-        High for one cycle: the merged pages are whole. Which ones they are, how often they were
-        written, and how many of their rows hold items.
-    answer : Out(1), answer_block, answer_data : Out, answered : Out(1)
-        Blocks of the response; this is the last one.
-    record : Out(1), record_block, record_data : Out, recorded : Out(1)
-        The same of what a log says of the operation.
-    error, bus_error, idle : Out(1), code : Out(8)
-    bus0, bus1 : Out(AXI4)
-        To the frames of a side; the first one writes too.
     """
 
     def __init__(self, config, ticket):
@@ -65,36 +34,48 @@ class Back(wiring.Component):
         messages = max(config.message_blocks, 2)
         super().__init__(
             {
+                # operations; it has room for all in flight
                 "i": In(stream.Signature(operation_layout(config))),
+                # the next operation opens a page in its first or second bin
                 "host0": Out(1),
                 "host1": Out(1),
+                # the next operation begins when its frames are there and `go` is high: its pages
+                # are open, and there is room for what it writes
                 "go": In(1),
-                "begun": Out(1),
+                "begun": Out(1),  # it does, and its first blocks are addressed in the next cycle
+                # comes back with the operation, taken in the cycle of `begun`: as `merging` with
+                # its merge, as `closing` with its answer
                 "ticket": In(ticket),
                 "merging": Out(ticket),
                 "closing": Out(ticket),
+                # read ports of the opened pages: data in the next cycle
                 "row": Out(range(rows)),
                 "page": In(width).array(2),
+                # the same of the request, until `passed`
                 "message": Out(range(max(config.slot_rows, 2))),
                 "request": In(width),
                 "passed": Out(1),
+                # rows of the merged pages
                 "put": Out(1).array(2),
                 "put_row": Out(range(rows)).array(2),
                 "put_data": Out(width).array(2),
-                "sealed": Out(1),
-                "hosts": Out(1).array(2),
+                "sealed": Out(1),  # high for one cycle: the merged pages are whole
+                "hosts": Out(1).array(2),  # which ones they are
                 "pages": Out(config.bin_bits).array(2),
-                "counters": Out(64).array(2),
-                "used": Out(range(rows + 1)).array(2),
+                "counters": Out(64).array(2),  # how often they were written
+                "used": Out(range(rows + 1)).array(2),  # how many of their rows hold items
+                # blocks of the response
                 "answer": Out(1),
                 "answer_block": Out(range(messages)),
                 "answer_data": Out(128),
-                "answered": Out(1),
+                "answered": Out(1),  # this block is the last one
+                # the same of what a log says of the operation
                 **record_members(config),
                 "error": Out(1),
                 "code": Out(8),
                 "bus_error": Out(1),
                 "idle": Out(1),
+                # to the frames of a side; the first one writes too
                 "bus0": Out(AXI4(data_bytes=config.bus_bytes)),
                 "bus1": Out(AXI4(data_bytes=config.bus_bytes, write=False)),
             }

@@ -14,26 +14,16 @@ class Clear(wiring.Component):
 
     Parameters: `bus_bytes`; `at`, `size`: the region's first byte, a multiple of 4096,
     and its bytes, whole bus words.
-
-    Members
-    -------
-    start : In(1)
-        Begin with a command in the next cycle.
-    busy : Out(1)
-        High from the cycle after `start` until the last write is answered.
-    moved : Out(1)
-        A word is written.
-    error : Out(1)
-    bus : Out(AXI4(read=False))
     """
 
     def __init__(self, *, bus_bytes, at, size):
         self.bus_bytes, self.at, self.beats = bus_bytes, at, size // bus_bytes
         super().__init__(
             {
-                "start": In(1),
+                "start": In(1),  # begin with a command in the next cycle
+                # high from the cycle after `start` until the last write is answered
                 "busy": Out(1),
-                "moved": Out(1),
+                "moved": Out(1),  # a word is written
                 "error": Out(1),
                 "bus": Out(AXI4(data_bytes=bus_bytes, read=False)),
             }

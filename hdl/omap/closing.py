@@ -18,26 +18,7 @@ def ticket_layout(config):
 
 
 class PageClosing(wiring.Component):
-    """Seals each page in the next sealer, and writes whole ciphertexts.
-
-    Members
-    -------
-    key : In(128), base : In(40)
-    host0, host1 : In(1)
-        Whether the next operation has pages.
-    room : Out(1), ticket : Out
-        There is room for them, in these places.
-    taken : In(1)
-        The places are taken.
-    merging : In, put, put_row, put_data : In, two each
-        Rows of pages, and their places.
-    closing : In, sealed : In(1), hosts, pages, counters, used : In, two each
-        Pages are whole, and their places.
-    released : Out(1)
-        The oldest page is written, and the write is answered.
-    idle, bus_error : Out(1)
-    bus : Out(AXI4(read=False))
-    """
+    """Seals each page in the next sealer, and writes whole ciphertexts."""
 
     def __init__(self, config):
         self.config = config
@@ -47,22 +28,25 @@ class PageClosing(wiring.Component):
             {
                 "key": In(128),
                 "base": In(40),
+                # whether the next operation has pages
                 "host0": In(1),
                 "host1": In(1),
-                "room": Out(1),
-                "ticket": Out(ticket),
-                "taken": In(1),
+                "room": Out(1),  # there is room for them
+                "ticket": Out(ticket),  # in these places
+                "taken": In(1),  # the places are taken
+                # rows of pages, and their places
                 "merging": In(ticket),
                 "put": In(1).array(2),
                 "put_row": In(range(rows)).array(2),
                 "put_data": In(128 * config.merge_blocks).array(2),
+                # pages are whole, and their places
                 "closing": In(ticket),
                 "sealed": In(1),
                 "hosts": In(1).array(2),
                 "pages": In(config.bin_bits).array(2),
                 "counters": In(64).array(2),
                 "used": In(range(rows + 1)).array(2),
-                "released": Out(1),
+                "released": Out(1),  # the oldest page is written, and the write is answered
                 "idle": Out(1),
                 "bus_error": Out(1),
                 "bus": Out(AXI4(data_bytes=config.host_bus_bytes, read=False)),

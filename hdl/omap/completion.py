@@ -29,20 +29,6 @@ def record_members(config):
 class Completion(wiring.Component):
     """Answers an operation whose merge ends, a block of the response a cycle from the next cycle on,
     and writes its item, if it is kept.
-
-    Members
-    -------
-    ends : In(1), i : In(stage)
-    value_row : Out, value : In
-        The item that was asked for: data in the same cycle.
-    kept_row : Out, kept : In
-        The item that gets a frame: data in the next cycle.
-    stage : Out(stage)
-        Of the operation that is answered.
-    sealed, answer, answer_block, answer_data, answered, record, … : Out
-        As in `hdl.omap.back.Back`.
-    late, bus_error, idle : Out(1)
-    bus : Out(AXI4(read=False))
     """
 
     def __init__(self, config, ticket):
@@ -52,11 +38,14 @@ class Completion(wiring.Component):
             {
                 "ends": In(1),
                 "i": In(stage),
+                # the item that was asked for: data in the same cycle
                 "value_row": Out(part_bits(config)),
                 "value": In(width),
+                # the item that gets a frame: data in the next cycle
                 "kept_row": Out(part_bits(config)),
                 "kept": In(width),
-                "stage": Out(stage),
+                "stage": Out(stage),  # of the operation that is answered
+                # as in `hdl.omap.back.Back`, down to `recorded`
                 "sealed": Out(1),
                 "answer": Out(1),
                 "answer_block": Out(range(max(config.message_blocks, 2))),

@@ -18,16 +18,6 @@ class Deadline(wiring.Component):
         From `begun` to `due`, ≥ 2.
     depth
         How many are under way at most.
-
-    Members
-    -------
-    begun : In(1)
-    met : In(2)
-        How many are done, in the order in which they were begun.
-    due, late : Out(1)
-        The oldest one's time has come; it is not done.
-    idle : Out(1)
-        None is under way.
     """
 
     def __init__(self, cycles, depth):
@@ -35,10 +25,10 @@ class Deadline(wiring.Component):
         super().__init__(
             {
                 "begun": In(1),
-                "met": In(2),
-                "due": Out(1),
-                "late": Out(1),
-                "idle": Out(1),
+                "met": In(2),  # how many are done, in the order in which they were begun
+                "due": Out(1),  # the oldest one's time has come
+                "late": Out(1),  # it has, and the oldest one is not done
+                "idle": Out(1),  # none is under way
             }
         )
 

@@ -31,30 +31,40 @@ def door_members(slots):
     """The ports of a `Door`."""
     ports = table_members(slots)
     return {
+        # of the vault: `valid` stays once it is high, and the others are constant from then on
         "valid": In(1),
         "root": In(256),
         "entropy": In(256),
         "generation": In(GENERATION_BITS),
+        # keys are derived; those of the map
         "there": Out(1),
         **{name: Out(128) for name in ("page", "pairs", "hash")},
+        # begin, while `idle`
         "start": In(1),
+        # slot and role that a frame names
         "slot": In(16),
         "asked": In(8),
-        "first": In(8 * FIRST_BYTES),
-        "serial": In(64),
+        "first": In(8 * FIRST_BYTES),  # the first message
+        "serial": In(64),  # of the map's last operation
         "idle": Out(1),
-        "ready": Out(1),
+        "ready": Out(1),  # an answer is there
+        # while `ready`, and no request is under way: the session takes its slot
         "commit": In(1),
+        # until the next start: the slot, a `Denied`, a `noise.Refusal` or 0, and the answer
         "told_slot": Out(16),
         "refusal": Out(8),
         "message": Out(8 * second_bytes(WELCOME_BYTES)),
+        # of the table (`sessions.SessionTable`)
         **{name: ports[name] for name in TABLE_PORTS},
+        # of the keys (`vault.KeySchedule`): a file's key is asked for while `file_free`
         "incarnation": Out(128),
         "draw_file": In(1),
         "file": In(448),
         "file_key": Out(256),
         "file_free": Out(1),
         "drawn": Out(1),
+        # what sessions are told: the first byte of the incarnation's name, if it has one, the
+        # serial of the last snapshot, and whether a keeper has confirmed the map
         "ordinal": In(data.StructLayout({"there": 1, "number": 8})),
         "snapshot": In(64),
         "confirmed": In(1),
@@ -74,28 +84,6 @@ class Door(wiring.Component):
         32 bytes that name the map's configuration.
     slots
         Of the table.
-
-    Members
-    -------
-    valid : In(1), root, entropy : In(256), generation : In(24)
-        Of the vault: `valid` stays once it is high, and the others are constant from then on.
-    there : Out(1), page, pairs, hash : Out(128)
-        Keys are derived; those of the map.
-    start : In(1), slot : In(16), asked : In(8), first : In(384), serial : In(64)
-        Begin, while `idle`: slot and role that a frame names, the first message, and the serial of the
-        map's last operation.
-    idle, ready : Out(1)
-        `ready`: an answer is there.
-    commit : In(1)
-        While `ready`, and no request is under way: the session takes its slot.
-    told_slot : Out(16), refusal : Out(8), message : Out(8 * 81)
-        Until the next start: the slot, a `Denied`, a `noise.Refusal` or 0, and the answer.
-    look_slot, … : of the table (`sessions.SessionTable`)
-    draw_file : In(1), file : In(448), file_free, drawn : Out(1), file_key : Out(256), incarnation : Out(128)
-        Of the keys (`vault.KeySchedule`): a file's key is asked for while `file_free`.
-    ordinal : In(there, number), snapshot : In(64), confirmed : In(1)
-        What sessions are told: the first byte of the incarnation's name, if it has one, the serial of the last
-        snapshot, and whether a keeper has confirmed the map.
     """
 
     def __init__(self, *, digest, slots):

@@ -35,37 +35,23 @@ class Entries(wiring.Component):
     An operation that is under way may have written an entry that the memory's words do not show. The
     last `kept_entries` operations are therefore kept: their places count as they left them, whatever
     the words say.
-
-    Members
-    -------
-    clear : In(1)
-        No operation is under way: forget them.
-    asked : In
-        The operation that is scanned.
-    scanning : In(1), number : In, word : In
-        A word of its buckets, and which one.
-    decide : In(1)
-        The cycle after the last word.
-    found : Out
-        In the cycle after `decide`. In that cycle also:
-    push, changes, keep : In(1), place : In
-        The operation's number is over; whether it writes an entry at `place`, and a valid one.
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__(
             {
-                "clear": In(1),
-                "asked": In(asked_layout(config)),
-                "scanning": In(1),
-                "number": In(range(2 * config.bucket_beats)),
+                "clear": In(1),  # no operation is under way: forget them
+                "asked": In(asked_layout(config)),  # the operation that is scanned
+                "scanning": In(1),  # a word of its buckets is there
+                "number": In(range(2 * config.bucket_beats)),  # which word it is
                 "word": In(8 * config.bus_bytes),
-                "decide": In(1),
+                "decide": In(1),  # the cycle after the last word
+                # in the cycle after `decide`, as is what follows
                 "found": Out(found_layout(config)),
-                "push": In(1),
-                "changes": In(1),
-                "keep": In(1),
+                "push": In(1),  # the operation's number is over
+                "changes": In(1),  # it writes an entry at `place`
+                "keep": In(1),  # the entry is a valid one
                 "place": In(place_layout(config)),
             }
         )

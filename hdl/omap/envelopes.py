@@ -57,17 +57,6 @@ class FrameOpener(wiring.Component):
     Timing: `models.omap.session_stages.Requests`.
 
     Parameters: `state`: texts may be records of a file of state, which are as long as answers.
-
-    Members
-    -------
-    records : In(1)
-        With `state`: they are.
-    i : In(stream of requests that come)
-    i_data : In(stream of bus words)
-        Of frames, the first word before its request on `i`.
-    o : Out(stream of requests that were opened)
-    slot, row : In, data : Out
-        Read port: data in the next cycle.
     """
 
     def __init__(self, config, *, slots, state=False):
@@ -77,10 +66,14 @@ class FrameOpener(wiring.Component):
         )
         super().__init__(
             {
-                "i": In(stream.Signature(asked_layout())),
+                "i": In(stream.Signature(asked_layout())),  # requests that come
+                # of frames, the first word before its request on `i`
                 "i_data": In(stream.Signature(8 * config.host_bus_bytes)),
+                # requests that were opened
                 "o": Out(stream.Signature(opened_layout(config, state))),
+                # texts are records
                 **({"records": In(1)} if state else {}),
+                # read port: data in the next cycle
                 "slot": In(range(max(slots, 2))),
                 "row": In(range(max(self.rows.count, 2))),
                 "data": Out(128 * config.merge_blocks),
@@ -186,17 +179,6 @@ class FrameSealer(wiring.Component):
     there. What answers no request of a session is a header alone.
 
     Timing: `models.omap.session_stages.Answers`.
-
-    Members
-    -------
-    put, slot, row, data : In
-        Write port of RAM: key, value and status.
-    i : In(stream of answers that come, with their key and serial)
-    ended : Out(1)
-        A text is sealed: one more may be given, of two.
-    o : Out(stream of bus words)
-    coming, whole, taken
-        As of `sealing.Sealer`.
     """
 
     def __init__(self, config):
@@ -205,13 +187,16 @@ class FrameSealer(wiring.Component):
         self.shape = sealed_layout()
         super().__init__(
             {
+                # write port of RAM: key, value and status
                 "put": In(1),
                 "slot": In(1),
                 "row": In(range(self.written)),
                 "data": In(128),
+                # answers that come, with their key and serial
                 "i": In(stream.Signature(self.shape)),
-                "ended": Out(1),
+                "ended": Out(1),  # a text is sealed: one more may be given, of two
                 "o": Out(stream.Signature(8 * config.host_bus_bytes)),
+                # as of `sealing.Sealer`
                 "coming": Out(1),
                 "whole": Out(1),
                 "taken": In(1),

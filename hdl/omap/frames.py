@@ -86,21 +86,6 @@ class Frames(wiring.Component):
     """Fetches the frames of operations as they come, a side on each port, into RAM with room for
     all operations in flight: `models.omap.back.BackSchedule`. Only those that hold items are read; how many
     these are changes no cycle that anyone sees.
-
-    Members
-    -------
-    i : In(stream of fetches)
-        It has room for all operations in flight.
-        Where HBM's content begins.
-    operation : In
-        Number of the operation that is read, modulo the window.
-    word : In, index : In, two each
-        Read ports of its sides: the bus word among all of its frames, and the frame that the word
-        belongs to. `data` and `found` come in the next cycle.
-    due : Out(1)
-        The oldest operation's frames can be read from the next cycle on.
-    late, bus_error, idle : Out(1)
-    bus0, bus1 : Out(AXI4(write=False))
     """
 
     def __init__(self, config):
@@ -109,13 +94,17 @@ class Frames(wiring.Component):
         port = AXI4(data_bytes=config.bus_bytes, write=False)
         super().__init__(
             {
+                # fetches; it has room for all operations in flight
                 "i": In(stream.Signature(fetch_layout(config))),
+                # number of the operation that is read, modulo the window
                 "operation": In(range(config.window)),
+                # read ports of its sides: the bus word among all of its frames, and the frame that
+                # the word belongs to; `data` and `found` come in the next cycle
                 "word": In(words).array(2),
                 "index": In(range(max(config.slots, 2))).array(2),
                 "data": Out(8 * config.bus_bytes).array(2),
                 "found": Out(found_layout(config)).array(2),
-                "due": Out(1),
+                "due": Out(1),  # the oldest operation's frames can be read from the next cycle on
                 "late": Out(1),
                 "bus_error": Out(1),
                 "idle": Out(1),

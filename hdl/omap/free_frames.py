@@ -10,29 +10,20 @@ __all__ = ["FreeFrames"]
 
 
 class _Packer(wiring.Component):
-    """Gathers numbers into words of `packed`.
-
-    Members
-    -------
-    there : In, freed : In
-        Numbers that are added, any of them.
-    word : Out, full : Out(1)
-        They fill a word: it leaves.
-    some : Out(1), last : Out, take : In(1)
-        The number that came last and is in no word yet; it goes with `take`, in a cycle without others.
-    """
+    """Gathers numbers into words of `packed`."""
 
     def __init__(self, bits, lanes, packed):
         self.bits, self.lanes, self.packed = bits, lanes, packed
         super().__init__(
             {
+                # numbers that are added, any of them
                 "there": In(lanes),
                 "freed": In(data.ArrayLayout(bits, lanes)),
-                "word": Out(bits * packed),
+                "word": Out(bits * packed),  # the numbers of a word, which leaves when it is `full`
                 "full": Out(1),
-                "some": Out(1),
-                "last": Out(bits),
-                "take": In(1),
+                "some": Out(1),  # there is a number that is in no word yet
+                "last": Out(bits),  # the one of them that came last
+                "take": In(1),  # it goes, in a cycle in which no number is added
             }
         )
 
@@ -67,17 +58,6 @@ class _Packer(wiring.Component):
 class FreeFrames(wiring.Component):
     """A ring of words of `packed` frames that were used before, and what fills no word yet. Where there are
     none, frames that never were used.
-
-    Members
-    -------
-    frame : Out
-        The next free frame.
-    settle : In(1)
-        An operation is settled: it takes `frame` if `take` is high, and frees those `freed` that are
-        `there`, at most `FrontSchedule.freed` a cycle from the next cycle on. The next one may settle two
-        cycles after the last of them.
-    full : Out(1)
-        High for one cycle when more frames are in use than there may be.
     """
 
     def __init__(self, config):
@@ -85,12 +65,15 @@ class FreeFrames(wiring.Component):
         self.count = 2 * config.slots + 1
         super().__init__(
             {
-                "frame": Out(config.frame_bits),
+                "frame": Out(config.frame_bits),  # the next free frame
+                # an operation is settled: it takes `frame` if `take` is high, and frees those
+                # `freed` that are `there`, at most `FrontSchedule.freed` a cycle from the next
+                # cycle on. The next one may settle two cycles after the last of them.
                 "settle": In(1),
                 "take": In(1),
                 "there": In(self.count),
                 "freed": In(data.ArrayLayout(config.frame_bits, self.count)),
-                "full": Out(1),
+                "full": Out(1),  # high for one cycle when more frames are in use than there may be
             }
         )
 

@@ -28,39 +28,26 @@ class Front(wiring.Component):
     An operation begins `interval` cycles after the one before at the earliest, and takes every step
     at a fixed distance from its beginning. What operations under way wrote and memory may not show
     yet is kept and put in its place (`Entries`, `Records`): nothing ever waits for it.
-
-    Members
-    -------
-    clear : In(1)
-        No operation is under way, and HBM may be another's.
-    i : In(stream of {operation, key}), i_pairs : In(stream of pairs)
-    o : Out(stream of operations), o_pages : Out(stream of page numbers)
-    o_counters : Out(stream of how often these pages were written)
-        All have room for every operation that was offered on `i`.
-    key : In(128)
-    error : Out(1), code : Out(8)
-    idle : Out(1)
-    bucket_bus, record_bus : Out(AXI4)
-        Where the position map lies, and the bins' records.
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__(
             {
-                "clear": In(1),
+                "clear": In(1),  # no operation is under way, and HBM may be another's
                 "i": In(stream.Signature(head_layout(config))),
                 "i_pairs": In(stream.Signature(pairs_shape(config.bin_bits))),
+                # these three have room for every operation that was offered on `i`
                 "o": Out(stream.Signature(operation_layout(config))),
                 "o_pages": Out(stream.Signature(config.bin_bits)),
-                "o_counters": Out(stream.Signature(64)),
+                "o_counters": Out(stream.Signature(64)),  # how often these pages were written
                 "key": In(128),
                 "error": Out(1),
                 "code": Out(8),
                 "bus_error": Out(1),
                 "idle": Out(1),
-                "bucket_bus": Out(AXI4(data_bytes=config.bus_bytes)),
-                "record_bus": Out(AXI4(data_bytes=config.bus_bytes)),
+                "bucket_bus": Out(AXI4(data_bytes=config.bus_bytes)),  # where the position map lies
+                "record_bus": Out(AXI4(data_bytes=config.bus_bytes)),  # where the bins' records lie
             }
         )
 

@@ -25,17 +25,6 @@ class HbmPort(wiring.Component):
         Commands to read, and words, that may wait or be on their way.
     writes, beats
         Commands to write, and words of them, that may wait.
-
-    Members
-    -------
-    read, write : In(stream of {address, beats}), data : In(stream of {word, strobe})
-        Each write is one burst.
-    word : Out, take : In(1)
-        The oldest word, and that it is used.
-    due : In(4)
-        So many more writes must be answered by now.
-    late, error : Out(1)
-    bus : Out(AXI4)
     """
 
     def __init__(self, *, bus_bytes, reads, words, writes, beats):
@@ -47,11 +36,11 @@ class HbmPort(wiring.Component):
         super().__init__(
             {
                 "read": In(stream.Signature(self.reader.i.p.shape())),
-                "write": In(stream.Signature(self.writer.i.p.shape())),
+                "write": In(stream.Signature(self.writer.i.p.shape())),  # each is one burst
                 "data": In(stream.Signature(self.writer.i_data.p.shape())),
-                "word": Out(8 * bus_bytes),
-                "take": In(1),
-                "due": In(4),
+                "word": Out(8 * bus_bytes),  # the oldest word
+                "take": In(1),  # it is used
+                "due": In(4),  # so many more writes must be answered by now
                 "late": Out(1),
                 "error": Out(1),
                 "bus": Out(AXI4(data_bytes=bus_bytes)),

@@ -12,16 +12,6 @@ __all__ = ["ItemMerge"]
 class ItemMerge(wiring.Component):
     """Items that stay go to their page; the one that is asked for is kept, or the new one. All in the
     cycle of the row.
-
-    Members
-    -------
-    i : In(row)
-    put : Out(1), put_row, put_data, used : Out, two each
-        As in `hdl.omap.back.Back`.
-    keeps : Out(1), kept : Out
-        A row of the item that gets a frame.
-    finds : Out(1), found : Out
-        A row of the item that is asked for.
     """
 
     def __init__(self, config, ticket):
@@ -29,12 +19,15 @@ class ItemMerge(wiring.Component):
         super().__init__(
             {
                 "i": In(row_layout(config, ticket)),
+                # as in `hdl.omap.back.Back`
                 "put": Out(1).array(2),
                 "put_row": Out(range(rows)).array(2),
                 "put_data": Out(width).array(2),
                 "used": Out(range(rows + 1)).array(2),
+                # a row of the item that gets a frame
                 "keeps": Out(1),
                 "kept": Out(width),
+                # a row of the item that is asked for
                 "finds": Out(1),
                 "found": Out(width),
             }

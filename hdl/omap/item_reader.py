@@ -45,20 +45,6 @@ def row_layout(config, ticket):
 class ItemReader(wiring.Component):
     """Addresses the items of both sides, first those of the page, then the frames'; two cycles later
     a row of them is there. One row a cycle; operations follow one another without a gap.
-
-    Members
-    -------
-    i : In(stream of operations)
-    go : In(1), begun : Out(1), ticket : In
-        As in `hdl.omap.back.Back`.
-    row, message, passed : Out, page : In, two, request : In
-        The opened pages and the request: data in the next cycle.
-    operation, word, index : Out, data, found : In, two each
-        The fetched frames: `hdl.omap.frames.Frames`.
-    kept_address : Out, kept : In, two each
-        Items that may not be in HBM yet: data in the next cycle.
-    o : Out(row)
-    idle : Out(1)
     """
 
     def __init__(self, config, ticket):
@@ -69,19 +55,23 @@ class ItemReader(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(merge_layout(config))),
+                # as in `hdl.omap.back.Back`
                 "go": In(1),
                 "begun": Out(1),
                 "ticket": In(ticket),
+                # the opened pages and the request: data in the next cycle
                 "row": Out(range(max(config.page_rows, 2))),
                 "page": In(width).array(2),
                 "message": Out(range(max(config.slot_rows, 2))),
                 "request": In(width),
                 "passed": Out(1),
+                # the fetched frames: `hdl.omap.frames.Frames`
                 "operation": Out(range(config.window)),
                 "word": Out(range(max(config.slots * config.frame_beats, 2))).array(2),
                 "index": Out(range(max(config.slots, 2))).array(2),
                 "data": In(8 * config.bus_bytes).array(2),
                 "found": In(found_layout(config)).array(2),
+                # items that may not be in HBM yet: data in the next cycle
                 "kept_address": Out(kept).array(2),
                 "kept": In(width).array(2),
                 "o": Out(row),

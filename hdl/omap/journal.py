@@ -20,30 +20,6 @@ _EVENTS = {"offered": "of_request", "begun": "begins", "passed": "passes", "answ
 class Journal(wiring.Component):
     """Records of operations, in a log and in a snapshot, and the operations of the snapshot's walk, which come
     behind the requests of a run.
-
-    Members
-    -------
-    start : In(1), count : In(32), total : Out(33)
-        A run begins; its requests, and from the next cycle on all its operations.
-    logs, walks : In(1)
-        Operations are logged; a snapshot is under way.
-    since : In(64), log_base, snapshot_base : In(40), log_key, snapshot_key : In(256), fresh_log, fresh_snapshot : In(1)
-        Of the files (`answers.Log`).
-    prepare : In(1), buckets : In(4), ready, busy : Out(1), key : Out(1), there : In(1), over : Out(1)
-        Of the walk (`walker.Walker`).
-    o : Out(stream of {operation, key})
-        Its operations, when all requests are under way.
-    offered, begun, passed, answered, sealed : In(1)
-        Of an operation in the front and the back.
-    begins, passes, answers : Out(1)
-        The next operation with that event is a request's.
-    room : Out(1)
-        There is room for one more record.
-    record, … : In, of `back.Back`
-    ended : Out(1)
-        All records of the run have left.
-    late, read_error, write_error : Out(1)
-    bucket_bus : Out(AXI4(write=False)), log_bus, snapshot_bus : Out(AXI4(read=False))
     """
 
     def __init__(self, config):
@@ -52,19 +28,30 @@ class Journal(wiring.Component):
         records = {name: member.flip() for name, member in record_members(config).items()}
         super().__init__(
             {
-                **dict.fromkeys(("start", "logs", "walks", "prepare", "there"), In(1)),
+                "start": In(1),  # a run begins
+                "logs": In(1),  # operations are logged
+                "walks": In(1),  # a snapshot is under way
+                **dict.fromkeys(("prepare", "there"), In(1)),  # of the walk (`walker.Walker`)
+                # of the files (`answers.Log`), as `since`, the bases and the keys
                 **dict.fromkeys(("fresh_log", "fresh_snapshot"), In(1)),
-                "count": In(32),
-                "total": Out(33),
+                "count": In(32),  # requests of the run
+                "total": Out(33),  # all its operations, from the cycle after `start` on
                 "since": In(64),
                 **dict.fromkeys(("log_base", "snapshot_base"), In(40)),
                 **dict.fromkeys(("log_key", "snapshot_key"), In(256)),
+                # of the walk (`walker.Walker`), down to `over`
                 "buckets": In(WALK_BITS),
                 **dict.fromkeys(("ready", "busy", "key", "over"), Out(1)),
+                # the walk's operations, when all requests are under way
                 "o": Out(stream.Signature(head_layout(config))),
+                # of an operation in the front and the back: offered, begun, passed, answered,
+                # sealed
                 **dict.fromkeys((*_EVENTS, "sealed"), In(1)),
-                **dict.fromkeys(("begins", "passes", "answers", "room", "ended"), Out(1)),
-                **records,
+                # the next operation with that event is a request's
+                **dict.fromkeys(("begins", "passes", "answers"), Out(1)),
+                "room": Out(1),  # there is room for one more record
+                "ended": Out(1),  # all records of the run have left
+                **records,  # of `back.Back`
                 **dict.fromkeys(("late", "read_error", "write_error"), Out(1)),
                 "bucket_bus": Out(AXI4(data_bytes=config.bus_bytes, write=False)),
                 "log_bus": Out(writes),

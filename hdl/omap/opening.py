@@ -14,47 +14,30 @@ __all__ = ["PageOpening"]
 
 
 class PageOpening(wiring.Component):
-    """Reads pages, and opens each one in the next opener.
-
-    Members
-    -------
-    i : In(stream of page numbers), i_counter : In(stream of counters)
-        A page is read as soon as its number is known, and opened when its counter is.
-    key : In(128), base : In(40)
-    host0, host1 : In(1)
-        Whether the next operation has pages: the two oldest ones, in this order.
-    open : Out(1)
-        They are open, or will be by the time when their rows are read one a cycle. Their tags may not
-        be compared yet.
-    taken : In(1)
-        They are read from the next cycle on, instead of those before.
-    row : In, page : Out, two each
-        Their rows: data in the next cycle.
-    released : In(1)
-        The oldest page is written back, and the write is answered.
-    forged : Out(1)
-        A tag does not fit.
-    sent, waits, empty : Out(1)
-        As of `PageReads`.
-    bus_error : Out(1), bus : Out(AXI4(write=False))
-    """
+    """Reads pages, and opens each one in the next opener."""
 
     def __init__(self, config):
         self.config = config
         super().__init__(
             {
+                # page numbers; a page is read as soon as its number is known
                 "i": In(stream.Signature(config.bin_bits)),
-                "i_counter": In(stream.Signature(64)),
+                "i_counter": In(stream.Signature(64)),  # it is opened when its counter is known
                 "key": In(128),
                 "base": In(40),
+                # whether the next operation has pages: the two oldest ones, in this order
                 "host0": In(1),
                 "host1": In(1),
+                # they are open, or will be by the time when their rows are read one a cycle; their
+                # tags may not be compared yet
                 "open": Out(1),
-                "taken": In(1),
+                "taken": In(1),  # they are read from the next cycle on, instead of those before
+                # their rows: data in the next cycle
                 "row": In(range(max(config.page_rows, 2))),
                 "page": Out(128 * config.merge_blocks).array(2),
-                "released": In(1),
-                "forged": Out(1),
+                "released": In(1),  # the oldest page is written back, and the write is answered
+                "forged": Out(1),  # a tag does not fit
+                # as of `PageReads`
                 "sent": Out(1),
                 "waits": Out(1),
                 "empty": Out(1),

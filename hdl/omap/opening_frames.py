@@ -18,18 +18,6 @@ __all__ = ["OpeningFrames"]
 class OpeningFrames(wiring.Component):
     """Fetches one frame at the beginning of a run, and writes one answer at its end. Timing:
     `models.omap.session_stages.fetched`, `collected`.
-
-    Members
-    -------
-    take : In(1), address : In(40), taken : Out(1)
-        Fetch a frame; it is there, and the door has begun, if it was idle.
-    collect : In(1), to : In(40), told : Out(1)
-        From now on no request is under way: write the answer, when it is ready, and let its session take
-        the slot; it is written.
-    start, slot, asked, first, idle, ready, commit, told_slot, refusal, message
-        Of the door (`door.Door`).
-    read_error, write_error : Out(1)
-    reads : Out(AXI4(write=False)), writes : Out(AXI4(read=False))
     """
 
     def __init__(self, config):
@@ -37,12 +25,15 @@ class OpeningFrames(wiring.Component):
         size = config.host_bus_bytes
         super().__init__(
             {
-                "take": In(1),
+                "take": In(1),  # fetch a frame
                 "address": In(40),
-                "taken": Out(1),
+                "taken": Out(1),  # it is there, and the door has begun, if it was idle
+                # from now on no request is under way: write the answer, when it is ready, and let
+                # its session take the slot
                 "collect": In(1),
                 "to": In(40),
-                "told": Out(1),
+                "told": Out(1),  # the answer is written
+                # of the door (`door.Door`), down to `message`
                 "start": Out(1),
                 "slot": Out(16),
                 "asked": Out(8),

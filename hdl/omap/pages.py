@@ -12,39 +12,23 @@ __all__ = ["PageReads", "PageWrites", "WordDrain"]
 
 
 class PageReads(wiring.Component):
-    """Reads pages in order, each as soon as no earlier write of the same page is unanswered.
-
-    Members
-    -------
-    i : In(stream of page numbers)
-    base : In(40)
-    o : Out(stream of page numbers)
-        The page whose read is commanded.
-    data_valid, data, data_to : Out
-        Bus words of pages, never held up.
-    released : In(1)
-        The oldest page is written back, and the write is answered.
-    empty : Out(1)
-        All pages are written back.
-    sent, waits : Out(1)
-        A page is commanded; it waits for its last write.
-    bus_error : Out(1), bus : Out(AXI4(write=False))
-    """
+    """Reads pages in order, each as soon as no earlier write of the same page is unanswered."""
 
     def __init__(self, config):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(config.bin_bits)),
+                "i": In(stream.Signature(config.bin_bits)),  # page numbers
                 "base": In(40),
-                "o": Out(stream.Signature(config.bin_bits)),
+                "o": Out(stream.Signature(config.bin_bits)),  # the page whose read is commanded
+                # bus words of pages, never held up
                 "data_valid": Out(1),
                 "data": Out(8 * config.host_bus_bytes),
                 "data_to": Out(range(config.openers)),
-                "released": In(1),
-                "empty": Out(1),
-                "sent": Out(1),
-                "waits": Out(1),
+                "released": In(1),  # the oldest page is written back, and the write is answered
+                "empty": Out(1),  # all pages are written back
+                "sent": Out(1),  # a page is commanded
+                "waits": Out(1),  # it waits for its last write
                 "bus_error": Out(1),
                 "bus": Out(AXI4(data_bytes=config.host_bus_bytes, write=False)),
             }
@@ -97,31 +81,18 @@ class PageReads(wiring.Component):
 
 
 class PageWrites(wiring.Component):
-    """The order in which pages are written, and when each write is answered whole.
-
-    Members
-    -------
-    i : In(stream of page numbers)
-    base : In(40)
-    o : Out(stream of addresses)
-    begun : In(1)
-        The write of `o` is commanded.
-    answered : In(1)
-        A burst is answered.
-    released : Out(1)
-        With it, the oldest page is.
-    """
+    """The order in which pages are written, and when each write is answered whole."""
 
     def __init__(self, config):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(config.bin_bits)),
+                "i": In(stream.Signature(config.bin_bits)),  # page numbers
                 "base": In(40),
-                "o": Out(stream.Signature(40)),
-                "begun": In(1),
-                "answered": In(1),
-                "released": Out(1),
+                "o": Out(stream.Signature(40)),  # addresses
+                "begun": In(1),  # the write of `o` is commanded
+                "answered": In(1),  # a burst is answered
+                "released": Out(1),  # with it, the oldest page is
             }
         )
 
@@ -152,30 +123,20 @@ class PageWrites(wiring.Component):
 class WordDrain(wiring.Component):
     """Writes whole texts of `beats` bus words: a command when a text is known to come, and its words
     when it is whole.
-
-    Members
-    -------
-    valid, coming, whole : In(1)
-        There is an address; the words of a text will come, and are there.
-    address : In(40), word : In
-    begun, moved, ended : Out(1)
-        The command is accepted; a word leaves; the last one does.
-    idle, error : Out(1)
-    bus : Out(AXI4(read=False))
     """
 
     def __init__(self, bus_bytes, beats):
         self.bus_bytes, self.beats = bus_bytes, beats
         super().__init__(
             {
-                "valid": In(1),
-                "coming": In(1),
-                "whole": In(1),
+                "valid": In(1),  # there is an address
+                "coming": In(1),  # the words of a text will come
+                "whole": In(1),  # they are there
                 "address": In(40),
                 "word": In(8 * bus_bytes),
-                "begun": Out(1),
-                "moved": Out(1),
-                "ended": Out(1),
+                "begun": Out(1),  # the command is accepted
+                "moved": Out(1),  # a word leaves
+                "ended": Out(1),  # the last one does
                 "idle": Out(1),
                 "error": Out(1),
                 "bus": Out(AXI4(data_bytes=bus_bytes, read=False)),

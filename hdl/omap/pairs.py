@@ -18,7 +18,7 @@ def pairs_shape(bits):
 
 def _members(config):
     return {
-        "start": In(1),
+        "start": In(1),  # begin, in the next cycle, with the operation `number`
         "number": In(64),
         "key": In(128),
         "o": Out(stream.Signature(pairs_shape(config.bin_bits))),
@@ -26,15 +26,7 @@ def _members(config):
 
 
 class PairGenerators(wiring.Component):
-    """Generators that make the pairs of operations in turn. Timing: `models.omap.stages.PairTimes`.
-
-    Members
-    -------
-    start : In(1)
-        Begin, in the next cycle, with the operation `number`.
-    number : In(64), key : In(128)
-    o : Out(stream of pairs)
-    """
+    """Generators that make the pairs of operations in turn. Timing: `models.omap.stages.PairTimes`."""
 
     def __init__(self, config):
         self.config = config
@@ -63,9 +55,7 @@ class PairGenerators(wiring.Component):
 
 
 class _Generator(wiring.Component):
-    """Makes the pairs of every operation that is a multiple of `config.generators` behind its first.
-    Members: those of `PairGenerators`.
-    """
+    """Makes the pairs of every operation that is a multiple of `config.generators` behind its first."""
 
     def __init__(self, config):
         self.config = config

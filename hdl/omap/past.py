@@ -31,32 +31,6 @@ class _Head:
 class Past(wiring.Component):
     """Judges records in their order, as requests are judged; begins the log and snapshots; judges receipts.
     Nothing in it may be reset but by the power.
-
-    Members
-    -------
-    start : In(1), serial, since : Out(64)
-        A run begins; the serial of the last operation that was judged, and that before the run.
-    generation : In(24)
-        Of the keys.
-    open : In(1), head : In(384), ready : Out(1)
-        A file's head; its key is there, or the file comes too late.
-    begin : In(1), there, refused : Out(1), own_head : Out(384)
-        From now on no request is under way: begin the log; it has begun, or is refused. `own_head`: its.
-    logs : Out(1), log_key : Out(256)
-        Operations are logged.
-    walk : In(1), walks, walk_there : Out(1)
-        Begin a snapshot, if none is under way; one is; nothing else is done. `file_key` is its key then.
-    turn : In(1), turned : Out(1)
-        No request is under way, and the snapshot is whole: begin the log that follows; it has begun.
-    fresh_log, fresh_snapshot : Out(1)
-        Its key is there from the next cycle, from this one on: none of its records is sealed.
-    step : In(1)
-        An operation begins that no request asks for.
-    settled : Out(1)
-        No key is drawn.
-    role : In(2)
-        Of the request that is judged.
-    opened, … : of `requests.Requests`; draw_file, … : of `door.Door`
     """
 
     def __init__(self, config):
@@ -64,25 +38,36 @@ class Past(wiring.Component):
         judge = judge_members(config)
         super().__init__(
             {
-                "start": In(1),
-                "serial": Out(64),
-                "since": Out(64),
-                "generation": In(GENERATION_BITS),
-                "open": In(1),
+                "start": In(1),  # a run begins
+                "serial": Out(64),  # of the last operation that was judged
+                "since": Out(64),  # of the last operation before the run
+                "generation": In(GENERATION_BITS),  # of the keys
+                "open": In(1),  # `head` is a file's
                 "head": In(8 * HEAD),
-                "ready": Out(1),
-                "begin": In(1),
-                "there": Out(1),
-                "refused": Out(1),
-                "own_head": Out(8 * HEAD),
-                "logs": Out(1),
+                "ready": Out(1),  # its key is there, or the file comes too late
+                "begin": In(1),  # from now on no request is under way: begin the log
+                "there": Out(1),  # it has begun
+                "refused": Out(1),  # it is refused
+                "own_head": Out(8 * HEAD),  # its head
+                "logs": Out(1),  # operations are logged
                 "log_key": Out(256),
-                **dict.fromkeys(("walk", "turn", "step"), In(1)),
-                **dict.fromkeys(("walks", "walk_there", "turned", "settled"), Out(1)),
+                "walk": In(1),  # begin a snapshot, if none is under way
+                # no request is under way, and the snapshot is whole: begin the log that follows
+                "turn": In(1),
+                "step": In(1),  # an operation begins that no request asks for
+                "walks": Out(1),  # a snapshot is under way
+                # it is, and nothing else is done: `file_key` is its key
+                "walk_there": Out(1),
+                "turned": Out(1),  # the log that follows has begun
+                "settled": Out(1),  # no key is drawn
+                # its key is there from the next cycle, from this one on: none of its records is
+                # sealed
                 **dict.fromkeys(("fresh_log", "fresh_snapshot"), Out(1)),
-                "role": In(2),
+                "role": In(2),  # of the request that is judged
                 "records": In(1),
+                # of `requests.Requests`
                 **_others(judge, [name for name in judge if name not in ("records", "file_key")]),
+                # of `door.Door`
                 **_others(door_members(64), FILE_PORTS),
             }
         )

@@ -39,20 +39,6 @@ class Records(wiring.Component):
     ----------
     timeline
         Of the operations (`hdl.omap.timeline.Timeline`), after `models.omap.front_schedule`.
-
-    Members
-    -------
-    clear : In(1)
-        No operation is under way: forget what they wrote.
-    i : In(stream of decisions)
-        In cycle `ask` - 1 of each operation.
-    o : Out(stream of operations), o_pages : Out(stream of page numbers)
-    o_counters : Out(stream of how often these pages were written)
-        All must have room. Pages come as soon as they are known: in cycles `ask` - 1 and `ask`.
-    o_entry : Out(stream of entries to write)
-        In cycle `placed` + 2.
-    error : Out(1), code : Out(8), bus_error : Out(1)
-    bus : Out(AXI4)
     """
 
     def __init__(self, config, timeline):
@@ -61,11 +47,14 @@ class Records(wiring.Component):
         self.shape = decision_layout(config, self.schedule.kept_entries)
         super().__init__(
             {
-                "clear": In(1),
+                "clear": In(1),  # no operation is under way: forget what they wrote
+                # decisions, in cycle `ask` - 1 of each operation
                 "i": In(stream.Signature(self.shape)),
-                "o": Out(stream.Signature(operation_layout(config))),
+                "o": Out(stream.Signature(operation_layout(config))),  # these three must have room
+                # as soon as they are known: in cycles `ask` - 1 and `ask`
                 "o_pages": Out(stream.Signature(config.bin_bits)),
-                "o_counters": Out(stream.Signature(64)),
+                "o_counters": Out(stream.Signature(64)),  # how often these pages were written
+                # entries to write, in cycle `placed` + 2
                 "o_entry": Out(stream.Signature(written_layout(config))),
                 "error": Out(1),
                 "code": Out(8),

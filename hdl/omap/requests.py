@@ -41,24 +41,6 @@ class Requests(wiring.Component):
         Of the table of sessions.
     state
         A run may be one of records, which `hdl.omap.past` judges.
-
-    Members
-    -------
-    start, active : In(1)
-    address, interval, count : In
-        Of the run.
-    retired : In(33)
-        How many requests of the run have been answered: their texts are no longer read.
-    head : Out(stream of {operation, key})
-    ruled : Out(stream of what is known of answers)
-        With each head; always taken.
-    slot, row : In, data : Out
-        Read port of the texts in the window, a row of a merge; data in the next cycle.
-    look_slot, receive, judge_slot, live, role, received, used
-        Of the table (`sessions.SessionTable`).
-    records, file_key, opened, judging, receipt, told, makes, status
-        With `state`, of `past.Past`.
-    bus_error : Out(1), bus : Out(AXI4(write=False))
     """
 
     def __init__(self, config, *, slots, state=False):
@@ -68,15 +50,20 @@ class Requests(wiring.Component):
             {
                 "start": In(1),
                 "active": In(1),
+                # of the run
                 "address": In(40),
                 "interval": In(32),
                 "count": In(32),
+                # how many requests of the run have been answered: their texts are no longer read
                 "retired": In(33),
                 "head": Out(stream.Signature(head_layout(config))),
+                # what is known of answers, with each head; always taken
                 "ruled": Out(stream.Signature(ruled_layout())),
+                # read port of the texts in the window, a row of a merge; data in the next cycle
                 "slot": In(range(config.window)),
                 "row": In(range(max(config.slot_rows, 2))),
                 "data": Out(128 * config.merge_blocks),
+                # of the table (`sessions.SessionTable`), down to `used`
                 "look_slot": Out(range(slots)),
                 "receive": In(256),
                 "judge_slot": Out(range(slots)),
@@ -84,6 +71,7 @@ class Requests(wiring.Component):
                 "role": In(2),
                 "received": In(64),
                 "used": Out(1),
+                # of `past.Past`
                 **(judge_members(config) if state else {}),
                 "bus_error": Out(1),
                 "bus": Out(AXI4(data_bytes=config.host_bus_bytes, write=False)),

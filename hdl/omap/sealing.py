@@ -52,20 +52,6 @@ class Opener(wiring.Component):
     that no more than `slots` are given and not consumed: so room for words is never missing.
 
     Timing: see `models.omap.stages.opened`.
-
-    Members
-    -------
-    key : In(128)
-    i : In(stream of {nonce, blank})
-        A text to come. `blank`: whatever its bytes, it is taken.
-    i_data : In(stream of bus words)
-    nears : Out(1)
-        High in the first cycle in which a block is opened and at most `ahead` blocks are left, whose
-        words are there: they are opened `pace.block` cycles apart from now on.
-    ended, fits : Out(1)
-        High in the cycle in which the last tag is compared.
-    slot, row : In, data : Out
-        Read port: data in the next cycle.
     """
 
     def __init__(self, *, bus_bytes, chunks, blocks, slots, rounds, parts=None, lanes=1, ahead=0):
@@ -78,11 +64,16 @@ class Opener(wiring.Component):
         super().__init__(
             {
                 "key": In(128),
+                # a text to come; `blank`: whatever its bytes, it is taken
                 "i": In(stream.Signature(data.StructLayout({"nonce": 128, "blank": 1}))),
                 "i_data": In(stream.Signature(8 * bus_bytes)),
+                # high in the first cycle in which a block is opened and at most `ahead` blocks are
+                # left, whose words are there: they are opened `pace.block` cycles apart from now on
                 "nears": Out(1),
+                # high in the cycle in which the last tag is compared, as is `fits`
                 "ended": Out(1),
                 "fits": Out(1),
+                # read port: data in the next cycle
                 "slot": In(range(max(slots, 2))),
                 "row": In(range(max(self.rows.count, 2))),
                 "data": Out(128 * lanes),
@@ -165,21 +156,6 @@ class Sealer(wiring.Component):
     k lies in slot k modulo 2. A row of RAM has `lanes` blocks of an item of `parts` blocks.
 
     Timing: see `models.omap.stages.sealed`.
-
-    Members
-    -------
-    key : In(128)
-    put, slot, row, data : In
-        Write port of RAM.
-    i : In(stream of {nonce, used})
-        A text is there; its rows from `used` on are zeros.
-    ended : Out(1)
-        The last tag of a text is there: one more may be written to RAM and given, of two.
-    o : Out(stream of bus words)
-    coming, whole : Out(1)
-        The next text is being sealed, or is there; it is in the queue of words whole.
-    taken : In(1)
-        High in the cycle in which the last word of a text leaves.
     """
 
     def __init__(self, *, bus_bytes, chunks, blocks, rounds, parts=None, lanes=1):
@@ -191,20 +167,23 @@ class Sealer(wiring.Component):
         super().__init__(
             {
                 "key": In(128),
+                # write port of RAM
                 "put": In(1),
                 "slot": In(1),
                 "row": In(range(max(rows.count, 2))),
                 "data": In(128 * lanes),
+                # a text is there; its rows from `used` on are zeros
                 "i": In(
                     stream.Signature(
                         data.StructLayout({"nonce": 128, "used": range(rows.count + 1)})
                     )
                 ),
+                # the last tag of a text is there: one more may be written to RAM and given, of two
                 "ended": Out(1),
                 "o": Out(stream.Signature(8 * bus_bytes)),
-                "coming": Out(1),
-                "whole": Out(1),
-                "taken": In(1),
+                "coming": Out(1),  # the next text is being sealed, or is there
+                "whole": Out(1),  # it is in the queue of words whole
+                "taken": In(1),  # high in the cycle in which the last word of a text leaves
             }
         )
 

@@ -13,16 +13,27 @@ _COUNT = 64
 def table_members(slots):
     """The ports of a `SessionTable`."""
     return {
-        **{f"{name}_slot": In(range(slots)) for name in ("put", "look", "judge", "seal")},
-        **{name: In(1) for name in ("put", "used")},
+        "put_slot": In(range(slots)),
+        # `receive` in the next cycle is the key of requests of this slot
+        "look_slot": In(range(slots)),
+        # `live`, `role` and `received` in the next cycle are of this slot
+        "judge_slot": In(range(slots)),
+        # `send` in the next cycle is the key of answers of this slot
+        "seal_slot": In(range(slots)),
+        # a session takes `put_slot` in the cycle in which `put_taken` is high: one in which no
+        # request is used. Its numbers begin at 0.
+        "put": In(1),
+        # the request `received` is taken: from the next cycle on the number is another one. In a
+        # cycle behind one with this slot as `judge_slot`.
+        "used": In(1),
         "put_role": In(2),
         "put_receive": In(256),
         "put_send": In(256),
         "put_taken": Out(1),
         "receive": Out(256),
-        "live": Out(1),
+        "live": Out(1),  # the slot has a session
         "role": Out(2),
-        "received": Out(_COUNT),
+        "received": Out(_COUNT),  # the number of its next request
         "send": Out(256),
     }
 
@@ -35,22 +46,6 @@ class SessionTable(wiring.Component):
     ----------
     slots
         64 to `models.omap.sessions.MOST_SLOTS`.
-
-    Members
-    -------
-    put : In(1), put_slot, put_role, put_receive, put_send : In, put_taken : Out(1)
-        A session takes the slot in the cycle in which `put_taken` is high: one in which no request is
-        used. Its numbers begin at 0.
-    look_slot : In
-        `receive` in the next cycle is the key of requests of this slot.
-    judge_slot : In
-        What `live`, `role` and `received` are of in the next cycle: whether the slot has a session,
-        its role, and the number of its next request.
-    used : In(1)
-        That request is taken: from the next cycle on the number is another one. In a cycle behind one
-        with this slot as `judge_slot`.
-    seal_slot : In
-        `send` in the next cycle is the key of answers of this slot.
     """
 
     def __init__(self, *, slots=64):

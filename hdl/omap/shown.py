@@ -12,20 +12,12 @@ class Shown(wiring.Component):
 
     Each of these pairs was drawn uniformly and used for nothing that anyone sees, so that the choice
     tells nothing; proofs take it as public, and nothing else. Combinational.
-
-    Members
-    -------
-    found : In(1)
-    kept0, kept1 : In
-        The item's pair.
-    drawn0, drawn1 : In
-        The stand-in.
-    bin0, bin1 : Out
-        What is shown.
     """
 
     def __init__(self, bits):
+        # `kept0`, `kept1`: the item's pair; `drawn0`, `drawn1`: the stand-in
         pairs = dict.fromkeys(("kept0", "kept1", "drawn0", "drawn1"), In(bits))
+        # `bin0`, `bin1`: what is shown
         super().__init__({"found": In(1), **pairs, "bin0": Out(bits), "bin1": Out(bits)})
 
     def elaborate(self, platform):

@@ -23,36 +23,27 @@ class KeySchedule(wiring.Component):
 
     What was derived, and the counter of scalars, stay over resets: they end with the power alone. A
     reset stops what is under way, of which nothing was seen; it is asked for again.
-
-    Members
-    -------
-    start : In(1)
-        High from power-up on, as `root`, `entropy`, `digest`, `generation` stay; does nothing once the
-        keys are there.
-    root, entropy, digest : In(256), generation : In(24)
-        First bytes lowest.
-    draw : In(1), of_file : In(1)
-        Asks for a scalar, while `idle` and `there`; or for the key of a file.
-    file : In(448)
-        What its head says: 64 bits with the generation, serial, incarnation, the one before it, and 64 bits with
-        the kind.
-    idle, there, ended : Out(1)
-        `there`: the keys are derived. `ended`: high in the first cycle in which what was asked for is
-        there.
-    page, pairs, hash, incarnation : Out(128), static, writer, keeper, ephemeral, state : Out(256)
     """
 
     def __init__(self):
         self.wide = ("static", "writer", "keeper", "ephemeral", "state")
         super().__init__(
             {
+                # high from power-up on, as `root`, `entropy`, `digest`, `generation` stay; does
+                # nothing once the keys are there
                 "start": In(1),
-                "draw": In(1),
-                "of_file": In(1),
+                "draw": In(1),  # asks for a scalar, while `idle` and `there`
+                "of_file": In(1),  # or for the key of a file
+                # what its head says: 64 bits with the generation, serial, incarnation, the one
+                # before it, and 64 bits with the kind
                 "file": In(448),
+                # first bytes lowest
                 **{name: In(256) for name in ("root", "entropy", "digest")},
                 "generation": In(GENERATION_BITS),
-                **{name: Out(1) for name in ("idle", "there", "ended")},
+                "idle": Out(1),
+                "there": Out(1),  # the keys are derived
+                # high in the first cycle in which what was asked for is there
+                "ended": Out(1),
                 **{name: Out(128) for name in ("page", "pairs", "hash", "incarnation")},
                 **{name: Out(256) for name in self.wide},
             }

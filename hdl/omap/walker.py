@@ -18,22 +18,6 @@ class Walker(wiring.Component):
     """Reads the entries of the next buckets before a run, and offers an operation for each of them in it: a GET,
     or where there is no entry one that changes nothing, which takes as long. Entries are used when all of
     them are due, whatever they are and whenever HBM has them (`models.omap.session_stages.walked`).
-
-    Members
-    -------
-    start : In(1), buckets : In(WALK_BITS)
-        Read so many buckets, no more than are left. No operation is under way.
-    key : Out(1), there : In(1)
-        Asks for the snapshot's key until it is there.
-    ready, loaded : Out(1), busy : Out(1)
-        The entries are there, for one cycle, and until a run begins; the port is in use.
-    begin : In(1)
-        A run begins. What was read is part of it, and will not be read again.
-    steps : Out, over : Out(1)
-        Operations of the run, while `loaded`; the last one ends the walk, from `begin` on.
-    go : In(1), o : Out(stream of {operation, key})
-        They are offered while `go` is high.
-    error, late : Out(1), bus : Out(AXI4(write=False))
     """
 
     def __init__(self, config):
@@ -41,18 +25,21 @@ class Walker(wiring.Component):
         self.most = (1 << WALK_BITS) - 1
         super().__init__(
             {
+                # read `buckets` buckets, no more than are left; no operation is under way
                 "start": In(1),
                 "buckets": In(WALK_BITS),
-                "key": Out(1),
+                "key": Out(1),  # asks for the snapshot's key until it is `there`
                 "there": In(1),
-                "ready": Out(1),
-                "loaded": Out(1),
-                "busy": Out(1),
+                "ready": Out(1),  # the entries are there, for one cycle
+                "loaded": Out(1),  # so they are, until a run begins
+                "busy": Out(1),  # the port is in use
+                # a run begins; what was read is part of it, and will not be read again
                 "begin": In(1),
+                # operations of the run, while `loaded`
                 "steps": Out(range(self.most * config.bucket_slots + 2)),
-                "go": In(1),
+                "go": In(1),  # `o` is offered while it is high
                 "o": Out(stream.Signature(head_layout(config))),
-                "over": Out(1),
+                "over": Out(1),  # the last operation ends the walk; from `begin` on
                 "error": Out(1),
                 "late": Out(1),
                 "bus": Out(AXI4(data_bytes=config.bus_bytes, write=False)),
