@@ -15,26 +15,24 @@ __all__ = ["TimingCheck"]
 
 
 class TimingCheck(wiring.Component):
-    """Counts cycles since each kind of command in each bank group (`models.pim.rules`).
-
-    Members
-    -------
-    tick : In
-        Cycles without are not there.
-    i_NAME : In(groups)
-        The bank groups that a command acts on in this cycle, for each command of the table and ROUND.
-    o_early : Out
-        A command comes too early, or two come at once.
-    o_state : Out
-        A command comes to open rows that wants closed ones, or the other way round.
-    """
+    """Counts cycles since each kind of command in each bank group (`models.pim.rules`)."""
 
     def __init__(self, config: PimConfig) -> None:
         self.config = config
         self.rules = rules(config)
         self.names = sorted({"ROUND", *(n for rule in self.rules for n in (rule.first, rule.then))})
+        # the bank groups that a command acts on in this cycle, for each command of the table and
+        # ROUND
         ports: dict[str, Any] = {f"i_{name}": In(config.groups) for name in self.names}
-        super().__init__({"tick": In(1), "o_early": Out(1), "o_state": Out(1)} | ports)
+        super().__init__(
+            {
+                "tick": In(1),  # cycles without are not there
+                "o_early": Out(1),  # a command comes too early, or two come at once
+                # a command comes to open rows that wants closed ones, or the other way round
+                "o_state": Out(1),
+            }
+            | ports
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

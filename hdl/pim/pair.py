@@ -26,28 +26,6 @@ class Pair(wiring.Component):
     Time goes on only where `tick` is high: cycles without are not there for anything but `o_data` and
     `o_result`, which stay. A sub-chunk that COMP reads in slot s is written `PimConfig.lag` slots later. Registers are
     rates, k, q, v0, v1 and, of the pair, the seed (`models.pim.device.REGISTERS`).
-
-    Members
-    -------
-    tick : In
-    round_, mode : In
-        ROUND; the mode holds until the next.
-    comp, slot : In
-        COMP, and its number in the round.
-    row : In
-        The row that is open.
-    close : In
-        PRECHARGES, beside block RAM: keeps the results of the round.
-    put, get, bank, column, register, data : In
-        WRITE (`put`) and READ (`get`) of a column, or of a register (`store`) of any of the banks.
-    o_data : Out(256)
-        What READ read, in the next cycle.
-    o_result : Out(256 or 512)
-        Results as they are.
-    o_saturated : Out
-        Groups (numbers in float16) of the new state that saturate in this cycle.
-    o_lost : Out
-        Of the results as they are.
     """
 
     def __init__(self, config: PimConfig) -> None:
@@ -55,15 +33,18 @@ class Pair(wiring.Component):
         self.results: Any = MxResults if config.format == "mx8" else Float16Results
         if config.too_fast:
             raise ValueError(config.too_fast)
+        # `close`: PRECHARGES, beside block RAM: keeps the results of the round
         super().__init__(
             ({"close": In(1)} if config.chip else {})
             | {
                 "tick": In(1),
-                "round_": In(1),
-                "mode": In(3),
-                "comp": In(1),
-                "slot": In(9),
-                "row": In(range(max(2, config.rows))),
+                "round_": In(1),  # ROUND
+                "mode": In(3),  # holds until the next ROUND
+                "comp": In(1),  # COMP
+                "slot": In(9),  # its number in the round
+                "row": In(range(max(2, config.rows))),  # the row that is open
+                # WRITE (`put`) and READ (`get`) of a column, or of a register (`store`) of any of
+                # the banks
                 "put": In(1),
                 "get": In(1),
                 "store": In(2),
@@ -71,10 +52,11 @@ class Pair(wiring.Component):
                 "column": In(5),
                 "register": In(3),
                 "data": In(256),
-                "o_data": Out(256),
-                "o_result": Out(256 * self.results.reads),
+                "o_data": Out(256),  # what READ read, in the next cycle
+                "o_result": Out(256 * self.results.reads),  # results as they are
+                # groups (numbers in float16) of the new state that saturate in this cycle
                 "o_saturated": Out(7),
-                "o_lost": Out(6),
+                "o_lost": Out(6),  # of the results as they are
             }
         )
 

@@ -30,19 +30,6 @@ class SoftmaxUnit(wiring.Component):
 
     Time goes on in every cycle. The words of a slot are there `PimConfig.tile_cycles` cycles at most after its last part, or after those of the
     tile before.
-
-    Members
-    -------
-    take, place, data : In
-        32 bytes of results with their place (`models.pim.program`).
-    ends, keys : In
-        That a tile is whole with them, and how many keys it has, less 1.
-    ask, word : In
-        The number of a word, of a slot whose words are wanted now (`ask`).
-    o_word : Out(256)
-        The word, in the same cycle.
-    o_early : Out
-        The words that are asked for are not there.
     """
 
     def __init__(self, config: PimConfig) -> None:
@@ -53,15 +40,16 @@ class SoftmaxUnit(wiring.Component):
         self._slot = data.StructLayout({"slot": (self.slots - 1).bit_length(), "keys": 6})
         super().__init__(
             {
+                # 32 bytes of results with their place (`models.pim.program`)
                 "take": In(1),
                 "place": In(16),
                 "data": In(256),
-                "ends": In(1),
-                "keys": In(6),
-                "ask": In(1),
-                "word": In(16),
-                "o_word": Out(256),
-                "o_early": Out(1),
+                "ends": In(1),  # a tile is whole with them
+                "keys": In(6),  # of the tile, less 1
+                "ask": In(1),  # the words of a slot are wanted now
+                "word": In(16),  # the number of one of them
+                "o_word": Out(256),  # the word, in the same cycle
+                "o_early": Out(1),  # the words that are asked for are not there
             }
         )
 
