@@ -15,22 +15,14 @@ __all__ = ["NOTHING", "AnchorUpdate", "Dot", "Pass", "followed", "row_shape", "s
 
 
 class Dot(wiring.Component):
-    """Σ w_j · x_j in float32, in the order of `models.qr.arith.dot`. Latency `latency`, II = 1; never stalls.
-
-    Members
-    -------
-    w : In(ArrayLayout(32, n))
-        Codes of float32 numbers, +0 beyond the model's columns.
-    x : In(ArrayLayout(signed(9), n))
-        Integers from -255 to 255, 0 beyond the model's columns.
-    o : Out(32)
-        Code of the sum.
-    """
+    """Σ w_j · x_j in float32, in the order of `models.qr.arith.dot`. Latency `latency`, II = 1; never stalls."""
 
     def __init__(self, n: int, parts: Parts | None = None):
         self.n, self.parts = n, parts or Submodules()
         self.latency = MUL + (n - 1).bit_length() * ADD
         w, x = data.ArrayLayout(32, n), data.ArrayLayout(signed(9), n)
+        # `w`: codes of float32 numbers, +0 beyond the model's columns. `x`: integers from -255 to
+        # 255, 0 beyond the model's columns.
         super().__init__({"w": In(w), "x": In(x), "o": Out(32)})
 
     def elaborate(self, platform):

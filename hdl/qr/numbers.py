@@ -57,18 +57,10 @@ class Times(wiring.Component):
     """float32 times an integer from -255 to 255: as `models.qr.arith.mul` of the number and the integer as float32. Latency `MUL`, II = 1.
 
     One product of 24 × 8 bits, where the float32 unit has two of 24 × 12, and no conversion before it.
-
-    Members
-    -------
-    w : In(unsigned(32))
-        Code of the number.
-    x : In(signed(9))
-        The integer, not -256.
-    o : Out(unsigned(32))
-        Code of the product.
     """
 
     def __init__(self):
+        # codes of numbers, and an integer that is not -256
         super().__init__({"w": In(32), "x": In(signed(9)), "o": Out(32)})
 
     def elaborate(self, platform):
@@ -105,24 +97,18 @@ class Times(wiring.Component):
 
 
 class Floor(wiring.Component):
-    """float32 rounded down to an integer, and truncated to a label (`models.qr.arith.to_label`). Latency `FLOOR`, II = 1.
-
-    Members
-    -------
-    a : In(unsigned(32))
-    o : Out(signed(32))
-        The greatest integer not above it; anything where `large`.
-    inexact : Out(1)
-        Not an integer: `o` + 1 is the least one not below it.
-    large : Out(1)
-        Not below 2**31 in size, or no number.
-    label : Out(unsigned(31))
-        Below 0 and NaN become 0, the greatest label is 2**31 - 1.
-    """
+    """float32 rounded down to an integer, and truncated to a label (`models.qr.arith.to_label`). Latency `FLOOR`, II = 1."""
 
     def __init__(self):
-        flags = {"inexact": Out(1), "large": Out(1)}
-        super().__init__({"a": In(32), "o": Out(signed(32)), **flags, "label": Out(31)})
+        super().__init__(
+            {
+                "a": In(32),
+                "o": Out(signed(32)),  # the greatest integer not above `a`; anything where `large`
+                "inexact": Out(1),  # not an integer: `o` + 1 is the least one not below it
+                "large": Out(1),  # not below 2**31 in size, or no number
+                "label": Out(31),  # below 0 and NaN become 0, the greatest label is 2**31 - 1
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()

@@ -58,19 +58,14 @@ class Solver(wiring.Component):
     ----------
     config
         `models.qr.config.FitPlan` of method `gram`.
-
-    Members
-    -------
-    i : In(stream.Signature(load_shape(n_max, jobs)))
-        Jobs one after the other.
-    o : Out(solution_shape(n_max, jobs)), o_valid : Out(1)
-        A solution, for one cycle, STEP - 1 cycles after its last task's issue.
     """
 
     def __init__(self, config: FitPlan, parts: Parts | None = None):
         self.config, self.parts = config, parts or Submodules()
         n, jobs = config.n_max, config.jobs
         i, o = stream.Signature(load_shape(n, jobs)), solution_shape(n, jobs)
+        # `i`: jobs one after the other. `o`: a solution, for one cycle, STEP - 1 cycles after its
+        # last task's issue.
         super().__init__({"i": In(i), "o": Out(o), "o_valid": Out(1)})
 
     def elaborate(self, platform):
