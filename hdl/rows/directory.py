@@ -17,17 +17,6 @@ class Directory(wiring.Component):
 
     What is there before it is written is of no use: a row is held where both sides agree, in a line that was filled. What is read is what is
     written in the same cycle.
-
-    Members
-    -------
-    ask : In(1), asked : In, held : Out, hot : Out(1)
-        A row, counted over all tables, and a cycle later the line that may hold it, and whether it is pinned; they stay until it asks again.
-    look : In(1), looked : In, owner : Out
-        A line, counted over all tables, and a cycle later its owner, which stays until it looks again.
-    line, entry, named : In, owns, names : In(1)
-        Write the owner of that line, counted over all tables; write which line holds `named`, a row counted over all tables.
-    holds : In
-        The line that does, of those of its table.
     """
 
     def __init__(self, config: RowUnitConfig):
@@ -36,10 +25,27 @@ class Directory(wiring.Component):
             {"row": config.row_bits, "batch": BATCH_BITS, "changed": 1, "again": 2}
         )
         rows, lines = In(index_range(config.rows)), In(index_range(config.lines))
-        members = {name: In(1) for name in ("ask", "look", "owns", "names")}
-        members |= {"asked": rows, "named": rows, "looked": lines, "line": lines}
-        members |= {"held": Out(config.line_bits), "holds": In(config.line_bits), "hot": Out(1)}
-        super().__init__({**members, "owner": Out(owner), "entry": In(owner)})
+        super().__init__(
+            {
+                # read `held` and `hot` of the row `asked`: there a cycle later, until it asks again
+                "ask": In(1),
+                # read `owner` of the line `looked`: there a cycle later, until it looks again
+                "look": In(1),
+                "owns": In(1),  # write `entry` as the owner of `line`
+                "names": In(1),  # write `holds` as the line of the row `named`
+                # rows and lines, counted over all tables
+                "asked": rows,
+                "named": rows,
+                "looked": lines,
+                "line": lines,
+                # lines, counted over those of the row's table; `held` is one that may hold it
+                "held": Out(config.line_bits),
+                "holds": In(config.line_bits),
+                "hot": Out(1),  # the line is pinned
+                "owner": Out(owner),
+                "entry": In(owner),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()

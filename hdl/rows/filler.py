@@ -15,21 +15,6 @@ __all__ = ["Filler"]
 class Filler(wiring.Component):
     """Writes each row into its line, a beat of all its models a cycle but for those in which one of them is written anyway. The words of the next one come
     from the last of them on.
-
-    Members
-    -------
-    i : In(stream of {name, line})
-        Where the rows belong that are asked for, in order; there is room for all.
-    coming : Out
-        The row whose words come.
-    come : In(1), row : In, ready : Out(1)
-        A row's last word comes in this cycle, the row is there in the next one; words may come.
-    busy : In(models)
-        Models whose lines are written by others in this cycle.
-    line, beat, data0, … : Out, write : Out(models)
-        A beat for that line of each model whose bit is set.
-    done : Out(1)
-        A row's last beat is written in this cycle.
     """
 
     def __init__(self, config: RowUnitConfig, row_bytes: int):
@@ -38,17 +23,19 @@ class Filler(wiring.Component):
         self.where = where
         super().__init__(
             {
+                # where the rows belong that are asked for, in order; there is room for all
                 "i": In(stream.Signature(where)),
-                "coming": Out(row_name(config)),
-                "come": In(1),
-                "row": In(8 * row_bytes),
-                "ready": Out(1),
-                "busy": In(config.models),
+                "coming": Out(row_name(config)),  # the row whose words come
+                "come": In(1),  # a row's last word comes in this cycle
+                "row": In(8 * row_bytes),  # the row, in the next cycle
+                "ready": Out(1),  # words may come
+                "busy": In(config.models),  # models whose lines are written by others in this cycle
+                # a beat for that line of each model whose bit is set in `write`
                 "line": Out(config.line_bits),
                 "beat": Out(index_range(max(config.beats_of))),
                 **{f"data{k}": Out(width) for k, width in enumerate(config.beat_bits)},
                 "write": Out(config.models),
-                "done": Out(1),
+                "done": Out(1),  # a row's last beat is written in this cycle
             }
         )
 

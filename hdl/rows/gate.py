@@ -30,28 +30,23 @@ def lines_layout(config: RowUnitConfig) -> data.StructLayout:
 
 
 class Gate(wiring.Component):
-    """Takes a tuple or an epoch's end while fewer than `RowUnitConfig.ahead` are held, and fewer than `TUPLES` were not asked for by `o_rows`.
-
-    Members
-    -------
-    i, o : In, Out(stream of `tuple_layout`)
-    stop : In(1)
-        Nothing is taken.
-    o_rows : Out(stream of `rows_layout`)
-        What each tuple that was taken asks for, from the cycle after its last beat on.
-    i_lines : In(stream of `lines_layout`)
-        What each tuple has, in order; there is room for all.
-    fetched : In(2)
-        So many rows are in their lines from the next cycle on.
-    """
+    """Takes a tuple or an epoch's end while fewer than `RowUnitConfig.ahead` are held, and fewer than `TUPLES` were not asked for by `o_rows`."""
 
     def __init__(self, config: RowUnitConfig):
         self.config = config
         beats = stream.Signature(tuple_layout(config.lanes, config.width))
-        members = {"i": In(beats), "o": Out(beats), "stop": In(1), "fetched": In(2)}
-        members |= {"o_rows": Out(stream.Signature(rows_layout(config)))}
-        members |= {"i_lines": In(stream.Signature(lines_layout(config)))}
-        super().__init__(members)
+        super().__init__(
+            {
+                "i": In(beats),
+                "o": Out(beats),
+                "stop": In(1),  # nothing is taken
+                "fetched": In(2),  # so many rows are in their lines from the next cycle on
+                # what each tuple that was taken asks for, from the cycle after its last beat on
+                "o_rows": Out(stream.Signature(rows_layout(config))),
+                # what each tuple has, in order; there is room for all
+                "i_lines": In(stream.Signature(lines_layout(config))),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()

@@ -26,26 +26,23 @@ def miss_layout(config: RowUnitConfig) -> data.StructLayout:
 class LookUp(wiring.Component):
     """Looks up the places of each tuple: its line by the directory, the row of that by the owners, and a cycle later whether that is it. Where no line
     holds it, the owners are asked for one that gives way, and all behind waits. Its rules are `models.rows.unit.Directory`.
-
-    Members
-    -------
-    i : In(stream of `rows_layout`)
-    o : Out(stream of `miss_layout`)
-    o_lines : Out(stream of `lines_layout`)
-        There is always room.
-    sweep : In(1), swept : Out(1)
-        Nothing is looked up; all lines that may have changed leave by `o`; they have left.
-    lookup, hit : Out(1)
-        Each for one cycle a row.
     """
 
     def __init__(self, config: RowUnitConfig):
         self.config = config
-        members = {"i": In(stream.Signature(rows_layout(config)))}
-        members |= {"o": Out(stream.Signature(miss_layout(config)))}
-        members |= {"o_lines": Out(stream.Signature(lines_layout(config)))}
-        members |= {"sweep": In(1)}
-        super().__init__({**members, **{n: Out(1) for n in ("swept", "lookup", "hit")}})
+        super().__init__(
+            {
+                "i": In(stream.Signature(rows_layout(config))),
+                "o": Out(stream.Signature(miss_layout(config))),
+                "o_lines": Out(stream.Signature(lines_layout(config))),  # there is always room
+                # nothing is looked up; all lines that may have changed leave by `o`
+                "sweep": In(1),
+                "swept": Out(1),  # they have left
+                # each for one cycle a row
+                "lookup": Out(1),
+                "hit": Out(1),
+            }
+        )
 
     def elaborate(self, platform):
         m = self.m = Module()

@@ -18,18 +18,28 @@ __all__ = ["Mover", "moving_members"]
 def moving_members(config: RowUnitConfig, address_width: int) -> dict[str, Member]:
     """Return what a `Mover` and a `RowUnit` have alike."""
     line, beat = Out(config.line_bits), Out(index_range(max(config.beats_of)))
-    flags = ("closed", "settled", "settled_before", "discard")
     return {
-        **dict.fromkeys(flags, In(1)),
+        "closed": In(1),  # a batch's last changes are under way
+        "settled": In(1),  # the changes of all closed batches are in place
+        "settled_before": In(1),  # those of all closed batches before the last one are
+        "discard": In(1),  # tuples are taken and forgotten: wait for no batch
+        # where the tables lie, multiples of their rows' bytes, constant while it runs
         **{f"base{t}": In(address_width) for t in range(len(config.tables))},
+        # `data0`, … are this beat, of each model whose bit is set in `write`; `read0`, … are the
+        # beat that is read, a cycle later
         **dict.fromkeys(("line", "read_line"), line),
         **dict.fromkeys(("beat", "read_beat"), beat),
-        "busy": In(config.models),
+        "busy": In(config.models),  # the engine writes lines of these models in this cycle
         "write": Out(config.models),
         **{f"data{k}": Out(width) for k, width in enumerate(config.beat_bits)},
         **{f"read{k}": In(width) for k, width in enumerate(config.beat_bits)},
-        **dict.fromkeys(("bad_read", "bad_write", "fetch", "write_back"), Out(1)),
-        "bad": Out(row_name(config)),
+        # an error response, in its cycle
+        "bad_read": Out(1),
+        "bad_write": Out(1),
+        # each for one cycle a row
+        "fetch": Out(1),
+        "write_back": Out(1),
+        "bad": Out(row_name(config)),  # which row of which table the error is about
         "bus": Out(AXI4(address_width=address_width, data_bytes=config.bus_bytes)),
     }
 
@@ -37,14 +47,6 @@ def moving_members(config: RowUnitConfig, address_width: int) -> dict[str, Membe
 class Mover(wiring.Component):
     """Takes rows that miss, in order: a row's turn comes when the last batch that asked for the one that gives way is through; that is read then, where it is
     dirty, a beat a cycle, and leaves meanwhile; the other one is asked for with the last beat, or when its own writing is answered.
-
-    Members, beside those of `RowUnit` that have the same names
-    -------
-    i : In(stream of `miss_layout`)
-    idle : Out(1)
-        All that was written is answered.
-    fetched : Out(2)
-        So many rows are in their lines from the next cycle on, or were forgotten.
     """
 
     def __init__(self, config: RowUnitConfig, *, address_width: int, beats_width: int):
@@ -52,7 +54,8 @@ class Mover(wiring.Component):
         self.address_width, self.beats_width = address_width, beats_width
         members = {
             "i": In(stream.Signature(miss_layout(config))),
-            "idle": Out(1),
+            "idle": Out(1),  # all that was written is answered
+            # so many rows are in their lines from the next cycle on, or were forgotten
             "fetched": Out(2),
         }
         super().__init__({**members, **moving_members(config, address_width)})

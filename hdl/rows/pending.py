@@ -20,19 +20,15 @@ class Pending(wiring.Component):
     ages
         By (later, first) how many cycles ago a change by `first` was taken, at least and at most, that one by `later` waits for. Such operations
         have their places in one store.
-
-    Members
-    -------
-    there0, …, address0, … : In(1), In
-        A change of this place is there; it is taken, and all others are, where nothing is held; else it is there again.
-    hold : Out(1)
-        Nothing is taken in this cycle.
     """
 
     def __init__(self, widths: Sequence[int], ages: Mapping[tuple[int, int], tuple[int, int]]):
         self.widths, self.ages = widths, ages
+        # a change of this place is there; it is taken, and all others are, where nothing is held;
+        # else it is there again
         members = {f"there{n}": In(1) for n in range(len(widths))}
         members |= {f"address{n}": In(width) for n, width in enumerate(widths)}
+        # `hold`: nothing is taken in this cycle
         super().__init__({**members, "hold": Out(1)})
 
     def elaborate(self, platform):

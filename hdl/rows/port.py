@@ -24,20 +24,6 @@ class RowPort(wiring.Component):
         Whose longest row, bus words and rows that are fetched at once it has.
     address_width, beats_width
         As of `BurstReader`.
-
-    Members
-    -------
-    fetch : In(1), fetch_address : In, fetch_words : In, asked : Out(1)
-        Ask for a row of so many bus words, as a stream's valid and ready.
-    ready : In(1), come : Out(1), row : Out
-        Words may come; a row's last one does in this cycle, `row` is there from the next one on until further words come.
-    free : Out(1), begin : In(1), send_address : In, send_words : In
-        A row may be written there, and is to be; fewer than `leaving_rows` have not left.
-    send : In(1), leaving : In
-        The next of these rows is whole, in the cycle after the next at the earliest.
-    idle, answered : Out(1)
-        All that was to be written is answered; a burst that was written is.
-    bad_read, bad_write : Out(1), bus : Out(AXI4)
     """
 
     def __init__(self, config: RowUnitConfig, *, address_width: int, beats_width: int):
@@ -51,10 +37,22 @@ class RowPort(wiring.Component):
         words = In(index_range(row_bytes // bus_bytes + 1))
         super().__init__(
             {
-                **dict.fromkeys(("fetch", "ready", "begin", "send"), In(1)),
-                **dict.fromkeys(("fetch_address", "send_address"), In(address_width)),
-                **dict.fromkeys(("fetch_words", "send_words"), words),
-                **dict.fromkeys(("asked", "come", "free", "idle", "answered"), Out(1)),
+                # ask for a row, with `asked` as a stream's valid and ready
+                "fetch": In(1),
+                "ready": In(1),  # words may come
+                "begin": In(1),  # a row is to be written
+                # the next of these rows is whole, two cycles behind its `begin` at the earliest
+                "send": In(1),
+                "fetch_address": In(address_width),
+                "send_address": In(address_width),
+                "fetch_words": words,
+                "send_words": words,
+                "asked": Out(1),
+                "come": Out(1),  # a row's last word comes in this cycle
+                "free": Out(1),  # a row may be written: fewer than `leaving_rows` have not left
+                "idle": Out(1),  # all that was to be written is answered
+                "answered": Out(1),  # a burst that was written is answered
+                # there from the cycle after `come` on until further words come
                 "row": Out(8 * row_bytes),
                 "leaving": In(8 * row_bytes),
                 "bad_read": Out(1),

@@ -12,31 +12,34 @@ __all__ = ["Regions"]
 
 
 class Regions(wiring.Component):
-    """How far each region's lines are filled, and where its turn is; which region a row comes into that has no line (`models.rows.unit`).
-
-    Members
-    -------
-    table : In, hot : In(1), choose : In(1)
-        Choose a region of this table for a row that is pinned or not; it is meant from this cycle on.
-    sweeping : In(1), sweep : In, swept : Out, following : Out
-        The region that is meant is this one, and no chosen one; its table; the first line of the one behind it.
-    line : In, known : Out(1)
-        Whether a line of the table was filled.
-    keeps : Out(1), room : Out(1), empty : Out, hand : Out
-        The region keeps rows; not all its lines are filled; the next one that is not; the one whose turn it is.
-    fill, turn, missed : In(1)
-        A line is filled; the turn goes on; all lines are filled and a row has none.
-    """
+    """How far each region's lines are filled, and where its turn is; which region a row comes into that has no line (`models.rows.unit`)."""
 
     def __init__(self, config: RowUnitConfig):
         self.config = config
         lines, regions = config.line_bits, index_range(len(config.regions))
-        members = {"table": In(index_range(len(config.tables))), "sweep": In(regions)}
-        members |= {n: In(1) for n in ("hot", "choose", "sweeping", "fill", "turn", "missed")}
-        members |= {n: Out(1) for n in ("known", "keeps", "room")}
-        members |= {n: Out(lines) for n in ("empty", "hand", "following")}
-        swept = Out(index_range(len(config.tables)))
-        super().__init__({**members, "line": In(lines), "swept": swept})
+        tables = index_range(len(config.tables))
+        super().__init__(
+            {
+                # choose a region of this table, for a row that is `hot` or not
+                "table": In(tables),
+                # while `sweeping` the region that is meant is this one, and no chosen one
+                "sweep": In(regions),
+                "hot": In(1),  # the row is pinned
+                "choose": In(1),  # the chosen region is meant from this cycle on
+                "sweeping": In(1),
+                "fill": In(1),  # a line is filled
+                "turn": In(1),  # the turn goes on
+                "missed": In(1),  # all lines are filled and a row has none
+                "known": Out(1),  # `line` of the table was filled
+                "keeps": Out(1),  # the region keeps rows
+                "room": Out(1),  # not all its lines are filled
+                "empty": Out(lines),  # the next line that is not filled
+                "hand": Out(lines),  # the line whose turn it is
+                "following": Out(lines),  # the first line of the region behind `sweep`
+                "line": In(lines),
+                "swept": Out(tables),  # the table of `sweep`
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()

@@ -27,40 +27,25 @@ class RowUnit(wiring.Component):
         Tables and places.
     address_width, beats_width
         Bits of addresses, and of a burst command's length.
-
-    Members
-    -------
-    i, o : In, Out(stream of `tuple_layout`)
-    base0, … : In(address_width)
-        Where the tables lie, multiples of their rows' bytes, constant while it runs.
-    closed : In(1), settled : In(1), settled_before : In(1)
-        A batch's last changes are under way; those of all closed ones are in place; those of all but the last one.
-    busy : In(models)
-        The engine writes lines of these models in this cycle.
-    discard : In(1)
-        Tuples are taken and forgotten: wait for no batch.
-    stop, flush : In(1)
-        Take no more tuples; write back what changed (one cycle, not before `stop`).
-    done : Out(1)
-        High for one cycle when all is written back and answered.
-    line, beat, data0, … : Out, write : Out(models)
-        A beat for that line of each model whose bit is set.
-    read_line, read_beat : Out, read0, … : In
-        Which beat is read, and of each model that beat a cycle later.
-    bad_read, bad_write : Out(1), bad : Out
-        An error response, in its cycle, and which row of which table it is about.
-    lookup, hit, fetch, write_back : Out(1)
-        Each for one cycle a row.
-    bus : Out(AXI4)
     """
 
     def __init__(self, config: RowUnitConfig, *, address_width: int, beats_width: int):
         self.config = config
         self.address_width, self.beats_width = address_width, beats_width
         beats = stream.Signature(tuple_layout(config.lanes, config.width))
-        members = {"i": In(beats), "o": Out(beats), "stop": In(1), "flush": In(1)}
-        members |= {name: Out(1) for name in ("done", "lookup", "hit")}
-        super().__init__({**members, **moving_members(config, address_width)})
+        super().__init__(
+            {
+                "i": In(beats),
+                "o": Out(beats),
+                "stop": In(1),  # take no more tuples
+                "flush": In(1),  # write back what changed (one cycle, not before `stop`)
+                "done": Out(1),  # high for one cycle when all is written back and answered
+                # each for one cycle a row
+                "lookup": Out(1),
+                "hit": Out(1),
+                **moving_members(config, address_width),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()

@@ -17,26 +17,21 @@ def row_name(config: RowUnitConfig) -> data.StructLayout:
 
 
 class Written(wiring.Component):
-    """Keeps the names of rows that are written until they are answered, `RowUnitConfig.writes` at most. Answers come in order.
-
-    Members
-    -------
-    send : In(1), sent : In
-        This row is written.
-    answered : In(1)
-        A burst that was written is answered.
-    row : In, late : Out(1)
-        Whether this row is among them.
-    room : Out(1)
-        There is room for one more.
-    next : Out
-        The row whose burst is answered next.
-    """
+    """Keeps the names of rows that are written until they are answered, `RowUnitConfig.writes` at most. Answers come in order."""
 
     def __init__(self, config: RowUnitConfig):
         self.config, self.name = config, row_name(config)
-        members = {"send": In(1), "answered": In(1), "sent": In(self.name), "row": In(self.name)}
-        super().__init__({**members, "next": Out(self.name), "late": Out(1), "room": Out(1)})
+        super().__init__(
+            {
+                "send": In(1),  # the row `sent` is written
+                "answered": In(1),  # a burst that was written is answered
+                "sent": In(self.name),
+                "row": In(self.name),
+                "next": Out(self.name),  # the row whose burst is answered next
+                "late": Out(1),  # `row` is among those that are not answered
+                "room": Out(1),  # there is room for one more
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
