@@ -21,26 +21,25 @@ class EngineHardware(Protocol):
     """What shell and device read of an engine's component, beside the members that `engine_members` names.
 
     A component that says nothing of the last three has the values below; inheriting is not asked for.
-
-    register_map : RegisterMap
-        The engine's registers, counters, monitors and error codes.
-    settling : int
-        Cycles of reset after which no pipeline holds a valid bit any more: so long is it held in reset after a run that was stopped or failed. 1 where
-        all valid bits are reset.
-    open_writes : int
-        Write bursts of a port whose address may be out while data are missing; `models.memory.Writer` counts with as many for a `BurstWriter`.
-    copiers : Collection[int]
-        Numbers of the ports through which it copies without room for a whole burst; `hdl.memory.Arbiter` takes one such port at most.
     """
 
+    #: the engine's registers, counters, monitors and error codes
     register_map: RegisterMap
+    #: cycles of reset after which no pipeline holds a valid bit any more: so long is it held in
+    #: reset after a run that was stopped or failed. 1 where all valid bits are reset.
     settling: int = 1
+    #: write bursts of a port whose address may be out while data are missing;
+    #: `models.memory.Writer` counts with as many for a `BurstWriter`
     open_writes: int = Writer.AHEAD
+    #: numbers of the ports through which it copies without room for a whole burst;
+    #: `hdl.memory.Arbiter` takes one such port at most
     copiers: Collection[int] = ()
 
 
 def engine_members(register_map, ports):
     """The members of an engine's signature; the engine's component may have no others.
+
+    Beside them the component has the attributes of `EngineHardware`.
 
     Parameters
     ----------
@@ -48,44 +47,36 @@ def engine_members(register_map, ports):
         The engine's `models.shell.RegisterMap`.
     ports
         `hdl.memory.AXI4` signatures of its memory ports, in order.
-
-    Members
-    -------
-    start : In(1)
-        High for one cycle: cycle 0 of the run. The engine is then in its reset state: the shell resets it after every run.
-    done : Out(1)
-        High for one cycle when all results are written and answered. Reads may still be in flight (data fetched in vain): the
-        shell drains them. In cycle `cycles` of the run, which may be 0, the cycle of `start`; looked at in no other cycles than those of a run.
-    error : Out(1), report : Out(report_shape)
-        High for one cycle, with the reason: ends the run as failed, from cycle 0 on as `done` does. The engine need not clean up. Wins
-        over `done` in the same cycle.
-    registers : In(struct)
-        Values of the engine's registers, constant from `start` to the end of the run.
-    counters : Out(struct)
-        How much each event counter grows in this cycle; from cycle 1 to the end of the run.
-    monitors : Out(struct)
-        Streams for the watchdog report; assign them with `hdl.stream.observe`.
-    vault : In(struct)
-        `valid`, which stays once it is high, and the vault's values, constant from then on: no reset
-        and no register of the host's changes them.
-    m0, m1, … : Out(AXI4)
-        The memory ports.
-
-    `registers`, `counters`, `monitors` and `vault` are absent where the map has none.
-    Beside them the component has the attributes of `EngineHardware`.
     """
-    members = {"start": In(1), "done": Out(1), "error": Out(1), "report": Out(report_shape)}
+    members = {
+        # high for one cycle: cycle 0 of the run. The engine is then in its reset state: the shell
+        # resets it after every run.
+        "start": In(1),
+        # high for one cycle when all results are written and answered. Reads may still be in flight
+        # (data fetched in vain): the shell drains them. In cycle `cycles` of the run, which may be
+        # 0, the cycle of `start`; looked at in no other cycles than those of a run.
+        "done": Out(1),
+        # high for one cycle, with the reason: ends the run as failed, from cycle 0 on as `done`
+        # does. The engine need not clean up. Wins over `done` in the same cycle.
+        "error": Out(1),
+        "report": Out(report_shape),
+    }
     if register_map.engine:
+        # values of the engine's registers, constant from `start` to the end of the run
         members["registers"] = In(data.StructLayout({r.name: r.bits for r in register_map.engine}))
     if register_map.counters:
+        # how much each event counter grows in this cycle; from cycle 1 to the end of the run
         members["counters"] = Out(
             data.StructLayout({c.name: c.step_bits for c in register_map.counters})
         )
     if register_map.monitors:
+        # streams for the watchdog report; assign them with `hdl.stream.observe`
         members["monitors"] = Out(
             data.StructLayout({w.name: monitor_shape(w.level_bits) for w in register_map.monitors})
         )
     if register_map.vault:
+        # `valid`, which stays once it is high, and the vault's values, constant from then on: no
+        # reset and no register of the host's changes them
         values = {value.name: value.bits for value in register_map.vault}
         members["vault"] = In(data.StructLayout({"valid": 1} | values))
     return members | {f"m{k}": Out(port) for k, port in enumerate(ports)}

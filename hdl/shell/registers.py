@@ -24,25 +24,6 @@ class ControlRegisters(wiring.Component):
     ----------
     register_map
         `models.shell.RegisterMap`.
-
-    Members
-    -------
-    axil : In(AXI4Lite)
-    start, reset : Out(1)
-        One-cycle pulses.
-    busy : In(1)
-    dead : In(1)
-        The engine's registers stay as they are, as its run does.
-    values : In(struct)
-        What the registers without storage here read as: one member for each read-only register but the constants.
-    registers : Out(struct)
-        Values of the engine's registers (absent if it has none).
-    illegal : Out(1), place : Out
-        Whether the value of a register is not legal; the first such register's offset.
-    watchdog : Out(32)
-    ended : In(1)
-        Pulse: sets the pending interrupt.
-    irq : Out(1)
     """
 
     def __init__(self, register_map):
@@ -53,18 +34,22 @@ class ControlRegisters(wiring.Component):
         ]
         members = {
             "axil": In(AXI4Lite(address_width=register_map.address_width)),
+            # one-cycle pulses
             "start": Out(1),
             "reset": Out(1),
             "busy": In(1),
-            "dead": In(1),
+            "dead": In(1),  # the engine's registers stay as they are, as its run does
+            # what the registers without storage here read as: one member for each read-only
+            # register but the constants
             "values": In(data.StructLayout({r.name: r.bits for r in self.live})),
-            "illegal": Out(1),
-            "place": Out(register_map.address_width),
+            "illegal": Out(1),  # the value of a register is not legal
+            "place": Out(register_map.address_width),  # the first such register's offset
             "watchdog": Out(32),
-            "ended": In(1),
+            "ended": In(1),  # a pulse: sets the pending interrupt
             "irq": Out(1),
         }
         if register_map.engine:
+            # values of the engine's registers
             members["registers"] = Out(
                 data.StructLayout({r.name: r.bits for r in register_map.engine})
             )

@@ -37,15 +37,6 @@ class Shell(wiring.Component):
     windows
         Of each memory port, where its addresses lie on a bus that all share: the first byte and how
         many, a power of two that divides it; None, or nothing: all of the bus.
-
-    Members
-    -------
-    s_axil_* : In(AXI4Lite)
-    m0_axi_*, m1_axi_*, … : Out(AXI4)
-    irq : Out(1)
-    vault_valid : In(1), vault_* : In
-        What the engine has of the vault (`models.shell.VaultValue`), of a map that has some: tied to
-        what keeps it, never to the host's bus.
     """
 
     def __init__(self, engine, register_map, windows=()):
@@ -70,6 +61,8 @@ class Shell(wiring.Component):
         members = flat("s_axil", self.control.flip())
         for k, port in enumerate(self.ports):
             members |= flat(f"m{k}_axi", port)
+        # what the engine has of the vault (`models.shell.VaultValue`): tied to what keeps it, never
+        # to the host's bus
         vault = {f"vault_{value.name}": In(value.bits) for value in register_map.vault}
         if vault:
             vault |= {"vault_valid": In(1)}
