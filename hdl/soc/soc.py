@@ -47,17 +47,6 @@ class Soc(wiring.Component):
         Its addresses on Ethernet, where that carries the datagrams.
     memory
         What holds pages and results: "block RAM", "SPRAM" (of the iCE40 UltraPlus), or anything else that is outside: then there is a port for it.
-
-    Members
-    -------
-    rx : In(1), tx : Out(1)
-        Or, of datagrams, `rx_data` (35 bits: four bytes, above them how many count beside the first, and whether they are a datagram's last),
-        `rx_valid`, `rx_ready`, `tx_data` (9 bits: a byte, and whether it is the last), `tx_valid`, `tx_ready`, and `tick` as of `Link`. Or, with a
-        station, `rxd`, `rx_dv`, `rx_er`, `txd` and `tx_en` as of `Ethernet`, in domain `eth`.
-    busy : Out(1)
-        A run is under way; for a lamp.
-    memory : Out(AXI4)
-        Where the memory is outside.
     """
 
     def __init__(
@@ -82,11 +71,13 @@ class Soc(wiring.Component):
             address_width=first.address_width, data_bytes=first.data_bytes, id_width=first.id_width
         )
         self.station, self.clock_hz = station, clock_hz
+        # a run is under way; for a lamp
         members = {"busy": Out(1)}
         if baud is None:
             may = room(clock_hz, first.data_bytes) if memory in _INSIDE else BUFFER
             self.identity = Identity(first.data_bytes, memory_bytes, clock_hz, ring=may)
         if station is not None:
+            # as of `Ethernet`, in domain `eth`; `tick` as of `Link`
             members |= {
                 "rxd": In(8),
                 "rx_dv": In(1),
@@ -96,7 +87,10 @@ class Soc(wiring.Component):
                 "tick": In(1),
             }
         elif baud is None:
+            # four bytes, above them how many count beside the first, and whether they are a
+            # datagram's last; `tick` as of `Link`
             members |= {"rx_data": In(35), "rx_valid": In(1), "rx_ready": Out(1), "tick": In(1)}
+            # a byte, and whether it is the last
             members |= {"tx_data": Out(9), "tx_valid": Out(1), "tx_ready": In(1)}
         else:
             self.identity = Identity(first.data_bytes, memory_bytes, clock_hz)
