@@ -16,11 +16,6 @@ class _Slice(wiring.Component):
     ----------
     shape
         Shape of the payload.
-
-    Members
-    -------
-    i : In(stream.Signature(shape))
-    o : Out(stream.Signature(shape))
     """
 
     def __init__(self, shape):
@@ -90,13 +85,6 @@ class Queue(wiring.Component):
         Shape of the payload.
     depth
         Items that it holds, ≥ 1.
-
-    Members
-    -------
-    i : In(stream.Signature(shape))
-    o : Out(stream.Signature(shape))
-    level : Out(range(depth + 1))
-        Items held.
     """
 
     def __init__(self, shape, depth):
@@ -108,7 +96,7 @@ class Queue(wiring.Component):
             {
                 "i": In(stream.Signature(shape)),
                 "o": Out(stream.Signature(shape)),
-                "level": Out(range(depth + 1)),
+                "level": Out(range(depth + 1)),  # items held
             }
         )
 
