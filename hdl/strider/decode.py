@@ -81,30 +81,7 @@ def tag_layout(config):
 
 
 class Decoder(wiring.Component):
-    """Checks windows and keeps what they say. Everything it keeps is visible in the cycle after `tag`.
-
-    Members
-    -------
-    tag : In(tag_layout(config)), window : In(8 * bus_bytes)
-        A window and what it was read for.
-    all, columns, need, version : In
-        Configuration: every tuple is visible; columns of the schema; attributes that the dense part needs; the page header's version field.
-    offset, finish : In(page_bits(config))
-        Where the tuple whose header is read begins and ends.
-    line : In(13)
-        The line pointer of the tag's tuple, or of its error.
-    left, spare : In(signed)
-        Bytes from the window's place to the end of its tuple, and how many of them are left over by what `begin`s with it (by an array with a
-        4-byte header).
-    code : Out(8), at : Out(13)
-        The first error, from the cycle after its tag on, and its line pointer.
-    pointers, header, bits, value : Out(1)
-        A window of this kind; `header` with the header's last part.
-    short : Out(1)
-        Of an array's first part: the varlena header is one byte long.
-    size : Out(16), again : Out(1)
-        With `value`: its length; whether what was read is padding instead.
-    """
+    """Checks windows and keeps what they say. Everything it keeps is visible in the cycle after `tag`."""
 
     def __init__(self, config):
         self.config = config
@@ -112,26 +89,32 @@ class Decoder(wiring.Component):
         self.places = places
         super().__init__(
             {
+                # a window and what it was read for
                 "tag": In(tag_layout(config)),
                 "window": In(8 * config.bus_bytes),
-                "all": In(1),
-                "columns": In(11),
-                "need": In(16),
-                "version": In(16),
+                "all": In(1),  # every tuple is visible
+                "columns": In(11),  # of the schema
+                "need": In(16),  # attributes that the dense part needs
+                "version": In(16),  # the page header's version field
+                # where the tuple whose header is read begins and ends
                 "offset": In(inside),
                 "finish": In(inside),
-                "line": In(13),
+                "line": In(13),  # the line pointer of the tag's tuple, or of its error
+                # bytes from the window's place to the end of its tuple
                 "left": In(signed(places + 1)),
+                # how many of them are left over by what `begin`s with it (by an array with a 4-byte
+                # header)
                 "spare": In(signed(places + 1)),
-                "code": Out(8),
-                "at": Out(13),
+                "code": Out(8),  # the first error, from the cycle after its tag on
+                "at": Out(13),  # its line pointer
+                # a window of this kind; `header` with the header's last part
                 "pointers": Out(1),
                 "header": Out(1),
                 "bits": Out(1),
                 "value": Out(1),
-                "short": Out(1),
-                "size": Out(16),
-                "again": Out(1),
+                "short": Out(1),  # of an array's first part: the varlena header is one byte long
+                "size": Out(16),  # with `value`: its length
+                "again": Out(1),  # with `value`: what was read is padding instead
                 # kept
                 "visible": Out(1),
                 "lower": Out(inside),

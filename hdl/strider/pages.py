@@ -26,16 +26,6 @@ class PageBuffers(wiring.Component):
         What a bank reads passes a register before it is turned: a block RAM may take half a cycle by itself.
     parts
         Gives the banks.
-
-    Members
-    -------
-    write : In(1)
-        `word` is the next bus word of the pages, which fill the buffers in turn.
-    full : Out(1)
-        High in the cycle in which a page's last word is written.
-    page : In(range(buffers)), address : In(range(page_size)), window : Out(8 * bus_bytes)
-    after : In(range(page_size))
-        The address two bus words further on, but for its lowest bits, which do not count.
     """
 
     def __init__(self, *, page_size, bus_bytes, buffers, parts, granule=1, registered=False):
@@ -47,11 +37,13 @@ class PageBuffers(wiring.Component):
         self.buffers = buffers
         super().__init__(
             {
+                # the next bus word of the pages, which fill the buffers in turn
                 "word": In(8 * bus_bytes),
                 "write": In(1),
-                "full": Out(1),
+                "full": Out(1),  # high in the cycle in which a page's last word is written
                 "page": In(range(buffers)),
                 "address": In(range(page_size)),
+                # the address two bus words further on, but for its lowest bits, which do not count
                 "after": In(range(page_size)),
                 "window": Out(8 * bus_bytes),
             }

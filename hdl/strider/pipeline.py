@@ -34,25 +34,6 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
         The port's configuration.
     parts
         Gives the page buffers' banks.
-
-    Members
-    -------
-    word, write : In
-        Bus words of pages.
-    program : In({index, data, write}), program_length : In
-        The program memory's write port; instructions in it.
-    room : In(1)
-        A slot of the tuple buffer is free; counts what `taken` has taken until the cycle before.
-    taken : Out(1)
-        A slot is used up.
-    freed : Out(1)
-        A page buffer is free again.
-    tag : Out(tag_layout(config)), window : Out(8 * bus_bytes)
-    policy : Out(policy_layout())
-        As the program says; it stands still while tuples come.
-    code : Out(8), line : Out(13)
-        The first error and its line pointer, from the cycle after its `tag` on; what comes after it does not count. Before it `line`
-        is the line pointer of the `tag`'s tuple, from the cycle after the first tag of it on.
     """
 
     def __init__(self, config, parts):
@@ -61,16 +42,23 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
         layout = tag_layout(config)
         super().__init__(
             {
+                # bus words of pages
                 "word": In(8 * config.bus_bytes),
                 "write": In(1),
-                "program": In(program_layout(config)),
-                "program_length": In(range(config.program_depth + 1)),
+                "program": In(program_layout(config)),  # the program memory's write port
+                "program_length": In(range(config.program_depth + 1)),  # instructions in it
+                # a slot of the tuple buffer is free; counts what `taken` has taken until the cycle
+                # before
                 "room": In(1),
-                "taken": Out(1),
-                "freed": Out(1),
+                "taken": Out(1),  # a slot is used up
+                "freed": Out(1),  # a page buffer is free again
                 "tag": Out(layout),
                 "window": Out(8 * config.bus_bytes),
+                # as the program says; it stands still while tuples come
                 "policy": Out(policy_layout()),
+                # the first error and its line pointer, from the cycle after its `tag` on; what
+                # comes after it does not count. Before it `line` is the line pointer of the `tag`'s
+                # tuple, from the cycle after the first tag of it on.
                 "code": Out(8),
                 "line": Out(13),
             }

@@ -43,30 +43,6 @@ class AccessPort(wiring.Component):
     config : PortConfig
     library
         Takes the module that all Striders are; without it they are submodules.
-
-    Members
-    -------
-    i : In(stream.Signature(8 * bus_bytes, always_ready=True))
-        The pages' bus words in order. Give no page without a credit: `config.credits` after reset, one more for each pulse on `free`.
-    free : Out(1)
-        A page buffer is free again, in page order.
-    i_program : In(stream.Signature(32, always_ready=True))
-        The program image, from its first word after a reset or `flush` on; before the first page.
-    pages : In(32)
-        Pages an epoch, at least 1.
-    first_block, block_stride : In(32)
-        Page k of an epoch is block first_block + k * block_stride in error reports.
-    flush : In(1)
-        Forgets all but the program. The cycle after it is as after reset.
-    o : Out(stream.Signature(beat_layout(config)))
-        `o.valid` does not depend on `o.ready`.
-    error : Out(error_layout())
-        The first error in row order, after all tuples before it; stays until `flush`. Nothing is output after it.
-    units : In
-        Of `Limbs` alone: `tuples.units_members`. They outlive a flush.
-    tuples, skipped, stalls : Out(32)
-        Tuples delivered; tuples left out (invisible, or NULL or NaN under the policy "skip"; pages ahead of `o` included); cycles in which `o`
-        waited for `o.ready`.
     """
 
     def __init__(self, config, library=None):
@@ -74,19 +50,29 @@ class AccessPort(wiring.Component):
         self.parts = Submodules() if library is None else library
         super().__init__(
             {
+                # the pages' bus words in order. Give no page without a credit: `config.credits`
+                # after reset, one more for each pulse on `free`.
                 "i": In(stream.Signature(unsigned(8 * config.bus_bytes), always_ready=True)),
-                "free": Out(1),
+                "free": Out(1),  # a page buffer is free again, in page order
+                # the program image, from its first word after a reset or `flush` on; before the
+                # first page
                 "i_program": In(stream.Signature(unsigned(32), always_ready=True)),
-                "pages": In(32),
+                "pages": In(32),  # of an epoch, at least 1
+                # page k of an epoch is block first_block + k * block_stride in error reports
                 "first_block": In(32),
                 "block_stride": In(32),
-                "flush": In(1),
+                "flush": In(1),  # forgets all but the program; the cycle after it is as after reset
+                # `o.valid` does not depend on `o.ready`
                 "o": Out(stream.Signature(beat_layout(config))),
+                # the first error in row order, after all tuples before it; stays until `flush`.
+                # Nothing is output after it.
                 "error": Out(error_layout()),
-                "tuples": Out(32),
+                "tuples": Out(32),  # delivered
+                # left out: invisible, or NULL or NaN under the policy "skip"; pages ahead of `o`
+                # included
                 "skipped": Out(32),
-                "stalls": Out(32),
-                **units_members(config),
+                "stalls": Out(32),  # cycles in which `o` waited for `o.ready`
+                **units_members(config),  # they outlive a flush
             }
         )
 

@@ -27,23 +27,6 @@ class PageSequencer(wiring.Component):
         Bits of the numbers of pages and epochs.
     ring
         Slots for pages (`models.ring`), 0: the table lies in memory whole.
-
-    Members
-    -------
-    start : In(1)
-        Begins a run; the other inputs hold from then on. At a time when no run is going on.
-    stop : In(1)
-        Ends the run: a command that is offered stays until it is taken, no other follows.
-    base : In(address_width), stride : In(32), pages : In(count_width), epochs : In(epochs_width)
-        Page k lies at base + k * stride (bytes, multiples of `bus_bytes`). Nothing is read if `pages` or `epochs` is 0.
-    ready : In(32), anew : In(1)
-        Only with a ring, where page n of the stream lies in slot n mod `ring`: how many of them are there, modulo 2^32; whether `start` begins the stream
-        (high where nothing is connected), or goes on with it behind the pages before.
-    free : In(1)
-        A page buffer is free again.
-    busy : Out(1)
-        Commands are still to come.
-    o : Out(stream.Signature(command_shape(address_width, beats_width)))
     """
 
     def __init__(
@@ -63,15 +46,23 @@ class PageSequencer(wiring.Component):
         self.ring = ring
         super().__init__(
             {
+                # begins a run; the other inputs hold from then on. At a time when no run is going
+                # on.
                 "start": In(1),
+                # ends the run: a command that is offered stays until it is taken, no other follows
                 "stop": In(1),
+                # page k lies at base + k * stride (bytes, multiples of `bus_bytes`). Nothing is
+                # read if `pages` or `epochs` is 0.
                 "base": In(address_width),
                 "stride": In(32),
                 "pages": In(count_width),
                 "epochs": In(epochs_width),
-                "free": In(1),
-                "busy": Out(1),
+                "free": In(1),  # a page buffer is free again
+                "busy": Out(1),  # commands are still to come
                 "o": Out(stream.Signature(command_shape(address_width, beats_width))),
+                # page n of the stream lies in slot n mod `ring`. `ready`: how many pages are there,
+                # modulo 2^32. `anew`: `start` begins the stream (high where nothing is connected),
+                # or goes on with it behind the pages before.
                 **({"ready": In(32), "anew": In(1, init=1)} if ring else {}),
             }
         )

@@ -19,15 +19,6 @@ class Strider(wiring.Component):
         The port's configuration.
     parts
         Gives memories and converters.
-
-    Members
-    -------
-    word, write, program, program_length : In, freed : Out
-        As of `StriderPipeline`.
-    ready, end, error, void, lanes, skipped : Out, beat, read, take, units : In
-        As of `TupleBuffer`.
-    code : Out(8), line : Out(13), item : Out(item_bits(config))
-        With `error`: what, at which line pointer, and of a value its flat position, counted from 1.
     """
 
     def __init__(self, config, parts):
@@ -35,17 +26,20 @@ class Strider(wiring.Component):
         self.parts = parts
         super().__init__(
             {
+                # as of `StriderPipeline`
                 "word": In(8 * config.bus_bytes),
                 "write": In(1),
                 "program": In(program_layout(config)),
                 "program_length": In(range(config.program_depth + 1)),
                 "freed": Out(1),
+                # as of `TupleBuffer`
                 "ready": Out(1),
                 "end": Out(1),
                 "error": Out(1),
-                "code": Out(8),
-                "line": Out(13),
-                "item": Out(item_bits(config)),
+                "code": Out(8),  # with `error`: what
+                "line": Out(13),  # at which line pointer
+                "item": Out(item_bits(config)),  # of a value its flat position, counted from 1
+                # as of `TupleBuffer`
                 "void": Out(1),
                 "skipped": Out(1),
                 "beat": In(range(config.beats)),

@@ -71,29 +71,6 @@ class TupleBuffer(wiring.Component):
         The port's configuration.
     parts
         Gives converters and lanes.
-
-    Members
-    -------
-    tag : In(tag_layout(config)), window : In(8 * bus_bytes)
-        From the Strider's decode stage.
-    failed : In(1)
-        The tag before this one was in error, or one before it was: nothing counts any more from the first of them on.
-    policy : In(policy_layout()), line : In(13)
-        What values do that do not fit; the line pointer of the tag's tuple.
-    room : Out(1), taken : In(1)
-        A slot is free; the Strider has used it up.
-    ready : Out(1), end : Out(1), error : Out(1), void : Out(1)
-        The oldest slot is complete; it is the end of a page, an error, a tuple that its values leave out, or else a tuple.
-    unfit : Out(unfit_layout(config))
-        The error, where it is a value's: then it comes before all that `failed` is about.
-    beat : In, read : In(1), lanes : Out
-        Read this beat of the oldest slot; its codes follow in the next cycle and stay until the next read.
-    take : In(1)
-        The oldest slot is done with.
-    skipped : Out(1)
-        A pulse for each tuple left out.
-    units : In
-        As `units_members` says.
     """
 
     def __init__(self, config, parts):
@@ -101,23 +78,29 @@ class TupleBuffer(wiring.Component):
         self.parts = parts
         super().__init__(
             {
+                # from the Strider's decode stage
                 "tag": In(tag_layout(config)),
                 "window": In(8 * config.bus_bytes),
+                # the tag before this one was in error, or one before it was: nothing counts any
+                # more from the first of them on
                 "failed": In(1),
-                "policy": In(policy_layout()),
-                "line": In(13),
-                "room": Out(1, init=1),
-                "taken": In(1),
-                "ready": Out(1),
-                "end": Out(1),
-                "error": Out(1),
-                "void": Out(1),
+                "policy": In(policy_layout()),  # what values do that do not fit
+                "line": In(13),  # the line pointer of the tag's tuple
+                "room": Out(1, init=1),  # a slot is free
+                "taken": In(1),  # the Strider has used it up
+                "ready": Out(1),  # the oldest slot is complete: a tuple, or one of the following
+                "end": Out(1),  # the end of a page
+                "error": Out(1),  # an error
+                "void": Out(1),  # a tuple that its values leave out
+                # the error, where it is a value's: then it comes before all that `failed` is about
                 "unfit": Out(unfit_layout(config)),
+                # read this beat of the oldest slot; its codes follow in the next cycle and stay
+                # until the next read
                 "beat": In(range(config.beats)),
                 "read": In(1),
                 "lanes": Out(data.ArrayLayout(unsigned(config.format.width), config.lanes)),
-                "take": In(1),
-                "skipped": Out(1),
+                "take": In(1),  # the oldest slot is done with
+                "skipped": Out(1),  # a pulse for each tuple left out
                 **units_members(config),
             }
         )
@@ -460,17 +443,7 @@ def _times(value, number):
 
 
 class Lane(wiring.Component):
-    """One lane's memory of a tuple buffer.
-
-    Members
-    -------
-    element : In(width + 1), write : In(1)
-        A code and, above it, whether it is there; it is written at the end of the next cycle.
-    beat, base : In, wrapped : In(1)
-        The element's beat in its tuple, one less if `wrapped`; the place of the tuple's first beat. Beats past the tuple's end are not written.
-    place : In, read : In(1), code : Out
-        Reads this place; the code follows in the next cycle and stays until the next read.
-    """
+    """One lane's memory of a tuple buffer."""
 
     #: tuples are read after they were written
     collisions_unseen = True
@@ -480,11 +453,14 @@ class Lane(wiring.Component):
         place, width = range(config.slots * config.beats), config.format.width
         super().__init__(
             {
-                "element": In(width + 1),
-                "write": In(1),
+                "element": In(width + 1),  # a code and, above it, whether it is there
+                "write": In(1),  # `element` is written at the end of the next cycle
+                # the element's beat in its tuple, less one if `wrapped`; beats past the tuple's end
+                # are not written
                 "beat": In(beat_bits(config)),
                 "wrapped": In(1),
-                "base": In(place),
+                "base": In(place),  # the place of the tuple's first beat
+                # reads this place; the code follows in the next cycle and stays until the next read
                 "place": In(place),
                 "read": In(1),
                 "code": Out(width),
