@@ -57,11 +57,6 @@ class Bounds:
         Takes outcomes.
     update
         Where bounds are widened, the `AnchorUpdate` that has the dot unit while not `uses`.
-
-    Attributes
-    ----------
-    uses
-        The dot unit is used here in this cycle.
     """
 
     def __init__(self, m: Module, config: FitPlan, parts: Parts, ready_next, job, fetch, intake, back, update):  # fmt: skip
@@ -74,6 +69,7 @@ class Bounds:
         self.sweep = Pass(m, config, parts, self.fresh, rows.valid, list(rows.p.rows), job.weights)
         self.disorder, self.rescanned, self.enough = Signal(), Signal(), Signal()
         self.tries = Const(0) if update is None else ~job.kept.full
+        # `uses`: the dot unit is used here in this cycle
         self.begin, self.uses = Signal(), Signal()
         self._passes(m)
         self._publish(m)

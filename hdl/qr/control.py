@@ -17,14 +17,10 @@ class Control:
     ----------
     conditions
         What each condition of the phases is.
-
-    Attributes
-    ----------
-    now, goes
-        By phase: it is on; it begins with the next cycle, where it was not on or begins anew.
     """
 
     def __init__(self, m: Module, phases: Phases, conditions):
+        # by phase: it is on; it begins with the next cycle, where it was not on or begins anew
         self.now, self.goes = (
             {name: Signal(name=f"{kind}_{name.lower()}") for name in phases}
             for kind in ("now", "goes")
@@ -59,6 +55,8 @@ class Control:
 class Thread:
     """Adds a program's control to a module.
 
+    Cycles are those of `models.qr.programs`.
+
     Parameters
     ----------
     size
@@ -75,15 +73,12 @@ class Thread:
         The first column in use; None: it is counted here.
     running
         A loop of no columns is passed over in this cycle.
-
-    Attributes
-    ----------
-    step, column, first, may, over
-        Of what is issued next; `over`: the program ends with this cycle. Cycles are those of `models.qr.programs`.
     """
 
     def __init__(self, m: Module, program: Program, size, *, top, issue, start, conditions,
                  first=None, running=0, name=""):  # fmt: skip
+        # what is issued next: `step`, `column`, `first`, `may`; `over`: the program ends with this
+        # cycle
         self.step = Signal(Kind, name=f"step{name}", init=next(iter(program)))
         self.column = index(size, name=f"column{name}")
         self.may, self.over = (Signal(name=f"{x}{name}") for x in ("may", "over"))

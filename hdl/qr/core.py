@@ -40,27 +40,22 @@ class Core:
         Takes words of the new memos' sums and factors.
     hold
         No change is taken in this cycle: what follows the records has no time for one.
-
-    Attributes
-    ----------
-    record : record_shape(n_max), record_valid
-        What the sums take in this cycle, a job's `end` too.
-    report : {job, code}, report_valid
-        Before a job's first word of c: the `models.errors.ErrorCode` of its records. For one cycle.
-    solutions : list of (solution_shape(n_max, jobs), valid)
-        Weights from each solver, for one cycle; later jobs may come before earlier ones.
-    failed
-        Method `givens`, with the weights: what was removed could not be taken out of the factor.
     """
 
     def __init__(self, m: Module, config: FitPlan, parts: Parts, intake, back, hold):
         self.config, self.parts, self.hold = config, parts, hold
         self.intake, self.back, self.job = intake, back, intake.body.p
         number = index_range(config.jobs)
+        # what the sums take in this cycle, a job's `end` too
         self.record = Signal(record_shape(config.n_max))
         self.record_valid, self.report_valid, self.begins = Signal(), Signal(), Signal()
+        # before a job's first word of c, for one cycle: the `models.errors.ErrorCode` of its
+        # records
         self.report = Signal(data.StructLayout({"job": number, "code": 8}))
+        # weights from each solver with whether they are there, for one cycle; later jobs may come
+        # before earlier ones
         self.solutions: list[tuple[Any, Any]] = []
+        # method `givens`, with the weights: what was removed could not be taken out of the factor
         self.failed = Const(0, 0)
         self.columns = Signal(range(config.n_max + 1), reset_less=True)
         self.offsets = Signal(intake.head.offsets.shape(), reset_less=True)

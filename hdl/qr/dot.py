@@ -123,18 +123,12 @@ class Pass:
     valid, rows : list of row_shape(n_max)
     w : ArrayLayout(32, n_max)
         Weights, for the rows of this cycle.
-
-    Attributes
-    ----------
-    o : segment_shape(n_max)
-    lent_w, lent_x, score, guess
-        In cycles without rows the first row's dot unit is anyone's: it takes these operands. `score` is its result, `guess` the label of that, `FLOOR`
-        cycles later.
     """
 
     def __init__(self, m: Module, config: FitPlan, parts: Parts, start, valid, rows, w):
         n, pipe = config.n_max, Pipeline(m)
         scores, guesses = [], []
+        # in cycles without rows the first row's dot unit is anyone's: it takes these operands
         self.lent_w = Signal(data.ArrayLayout(32, n))
         self.lent_x = Signal(data.ArrayLayout(signed(9), n))
         for k, row in enumerate(rows):
@@ -148,6 +142,7 @@ class Pass:
             floor = parts.instance(m, f"floor{k}", "qr_floor", Floor, a=score)
             guesses.append(floor["label"])
             scores.append(score)
+        # the result of those, and its label `FLOOR` cycles later
         self.score, self.guess = scores[0], guesses[0]
         nothing = Signal(segment_shape(n), name="nothing")
         m.d.comb += [
@@ -164,18 +159,14 @@ class AnchorUpdate:
     """Includes new and moved rows in the segments of jobs' anchors. Never stalls; golden: `models.qr.bounds.update_anchor`.
 
     A job's box is there in the cycle of its `end`, its errors dot_latency(n_max) - 1 cycles later; rows of the next job may follow at once.
-
-    Attributes
-    ----------
-    dot_w, dot_x, guess
-        To a dot unit, and what it predicts, dot_latency(n_max) - 2 cycles later: it is to be free in the cycles of rows.
     """
 
     def __init__(self, config: FitPlan):
         n = self.n = config.n_max
+        # to a dot unit, which is to be free in the cycles of rows
         self.dot_w = Signal(data.ArrayLayout(32, n))
         self.dot_x = Signal(data.ArrayLayout(signed(9), n))
-        self.guess = Signal(31)
+        self.guess = Signal(31)  # what it predicts, dot_latency(n_max) - 2 cycles later
 
     def follow(self, m: Module, intake, core, kept, anchor):
         """Add the anchors to the engine's module.

@@ -69,25 +69,18 @@ class Fetch:
         Jobs that have ended.
     intake
         Gives descriptors as they come, which are always taken; takes jobs whose bodies come, offered until they have come.
-
-    Attributes
-    ----------
-    passing : stream.Signature(pass_shape(n_max))
-        Passes to be asked for.
-    o : stream.Signature(request_shape())
-    slot_valid, slot, kept : slot_shape()
-        A job has begun.
     """
 
     def __init__(self, m: Module, config: FitPlan, registers, start, retired, intake):
         self.config, self.intake, self.pipe = config, intake, Pipeline(m)
+        # `slot_valid`, `slot`, `kept`: a job has begun
         self.retired, self.slot_valid, self.kept = retired, Signal(), Signal(slot_shape())
         self.bus, self.shift = config.bus_bytes, exact_log2(config.bus_bytes)
         m.submodules.came = self.came = Queue(descriptor_shape, AHEAD)
         m.submodules.bodies = self.bodies = Queue(body_shape(config), AHEAD)
         self.requests = RowRequests(m, config, "rows")
         self.passes = RowRequests(m, config, "passes")
-        self.passing = self.passes.i
+        self.passing = self.passes.i  # passes to be asked for
         self.o = stream.Signature(request_shape()).create(path=("request",))
         self._requests(m)
         self._descriptors(m, registers, start)

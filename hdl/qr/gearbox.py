@@ -25,14 +25,6 @@ class Gearbox:
         Units of the largest chunk.
     count_bits, unit_bits
         Bits of a run's number of chunks, and of a unit.
-
-    Attributes
-    ----------
-    command : stream.Signature({size, grow, count, units})
-        `count` chunks, the first one of `size` ≥ 1 units; with `grow` each has a unit more than the one before it. `units`: of all of
-        them. A run of no chunks takes no words.
-    o : stream.Signature({data, end})
-        A chunk, its first unit lowest; units above `size` are 0. After each run one item with `end` and nothing else.
     """
 
     def __init__(self, m, name, i, chunk_units, *, count_bits=24, unit_bits=32):
@@ -40,7 +32,11 @@ class Gearbox:
         sizes = {"size": range(most + 1), "grow": 1, "count": count_bits}
         asked = data.StructLayout({**sizes, "units": range((most << count_bits) + 1)})
         chunks = data.StructLayout({"data": most * bits, "end": 1})
+        # `count` chunks, the first one of `size` ≥ 1 units; with `grow` each has a unit more than
+        # the one before it. `units`: of all of them. A run of no chunks takes no words.
         self.command = stream.Signature(asked).create(path=(name, "run"))
+        # a chunk, its first unit lowest; units above `size` are 0. After each run one item with
+        # `end` and nothing else.
         self.o = stream.Signature(chunks).create(path=(name, "chunk"))
         self._cut(m, len(i.payload) // bits, bits, most)
 

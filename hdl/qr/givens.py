@@ -60,24 +60,17 @@ class Givens:
         Of each column its sum and sum of squares, then the right side.
     factor : stream.Signature(factor_shape(config))
         Takes words of the new factors, always.
-
-    Attributes
-    ----------
-    rows : stream.Signature(row_shape(n_max))
-        Rows, and an `end` behind each job's.
-    o : solution_shape(n_max, jobs), o_valid
-        A solution, for one cycle.
-    failed
-        Of that: the rows that went could not be taken out.
     """
 
     def __init__(self, m: Module, config: FitPlan, parts: Parts, start, load, i, factor):
         self.config, self.parts, self.start = config, parts, start
         self.i, self.factor = i, factor
         self.load = load
+        # rows, and an `end` behind each job's
         self.rows = stream.Signature(row_shape(config.n_max)).create(path=("folded",))
+        # a solution, for one cycle
         self.o, self.o_valid = Signal(solution_shape(config.n_max, config.jobs)), Signal()
-        self.failed = Signal()
+        self.failed = Signal()  # of that: the rows that went could not be taken out
         self.n, self.pipe = self.config.n_max, Pipeline(m)
         vector = lambda name: [
             Signal(32, name=f"{name}{k}", reset_less=True) for k in range(self.n)

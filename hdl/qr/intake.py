@@ -43,31 +43,22 @@ class Intake:
         `hdl.memory.reader.BurstReader`.
     routes : stream.Signature({route, final})
         What was asked for: an item a request, `final`: the last one of its job's body.
-
-    Attributes
-    ----------
-    body : stream.Signature(body_shape(config))
-        Takes the jobs that the words are of.
-    descriptor_valid, descriptor : descriptor_shape
-    head_valid, head : head_kept_shape(n_max)
-        A head has been checked.
-    anchor_valid, anchor : anchor_shape(n_max)
-        An anchor has come; +0 and 0 beyond the model's columns. It stays until the job has been given on.
-    slot
-        The job that `head` and `anchor` are of.
-    pending, begins
-        The job waits for the core, which takes it in this cycle.
-    changes, sums, bits, rows, pass_bits, pass_rows, factor : stream.Signature(8 * bus_bytes)
     """
 
     def __init__(self, m: Module, config: FitPlan, reader, routes):
         self.config, self.i, self.asked = config, reader.o, routes.p
         n, of_words = config.n_max, stream.Signature(8 * config.bus_bytes)
+        # takes the jobs that the words are of
         self.body = stream.Signature(body_shape(config)).create(path=("body",))
         self.descriptor, self.descriptor_valid = Signal(descriptor_shape), Signal()
+        # a head has been checked
         self.head, self.head_valid = Signal(head_kept_shape(n)), Signal()
+        # an anchor has come; +0 and 0 beyond the model's columns. It stays until the job has been
+        # given on.
         self.anchor, self.anchor_valid = Signal(anchor_shape(n)), Signal()
+        # the job waits for the core, which takes it in this cycle
         self.pending, self.begins = Signal(), Signal()
+        # `slot`: the job that `head` and `anchor` are of
         self.slot, self.bad = self.body.p.slot, Signal()
         for name in _STREAMS:
             setattr(self, name, of_words.create(path=(name,)))

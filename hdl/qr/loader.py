@@ -32,12 +32,6 @@ class Loader:
     ----------
     i : stream.Signature({data, gram, last})
         As `Merge` gives them.
-
-    Attributes
-    ----------
-    command : stream.Signature({columns, job})
-        The job whose words come next; accepted when the right side of the one before has been taken.
-    o : stream.Signature(load_shape(n_max, jobs))
     """
 
     def __init__(self, m: Module, config: FitPlan, parts: Parts, i):
@@ -45,6 +39,8 @@ class Loader:
         n, jobs, bus = config.n_max, config.jobs, config.bus_bytes
         self.i, self.n, number = i, n, range(max(jobs, 2))
         asked = data.StructLayout({"columns": range(n + 1), "job": number})
+        # the job whose words come next; accepted when the right side of the one before has been
+        # taken
         self.command = stream.Signature(asked).create(path=("load_command",))
         self.o = stream.Signature(load_shape(n, jobs)).create(path=("load_row",))
         self.each, self.per_word = bus // ENTRY_BYTES, bus // 8

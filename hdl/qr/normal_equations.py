@@ -31,16 +31,6 @@ class NormalEquationAccumulator:
         `models.qr.config.FitPlan` that is `built`.
     columns
         Of the model whose records come: constant while they do.
-
-    Attributes
-    ----------
-    i : stream.Signature(record_shape(n_max))
-    done : stream.Signature(8)
-        Offered while a finished job's sums can be read: the code of its records. Taking it frees the bank.
-    chunk
-        Which bus word's sums are wanted.
-    right_hand_side : ArrayLayout(signed(64)), entries : ArrayLayout(signed(8 * ENTRY_BYTES))
-        What is to be added to this word of c and of AᵀA, one cycle later; entries beyond n_max columns are anything.
     """
 
     def __init__(self, m: Module, config: FitPlan, columns):
@@ -52,8 +42,12 @@ class NormalEquationAccumulator:
         self.slots = -(-count // self.lanes)
         self.chunks = -(-count // self.each)
         self.i = stream.Signature(record_shape(n)).create(path=("added",))
+        # offered while a finished job's sums can be read: the code of its records. Taking it frees
+        # the bank.
         self.done = stream.Signature(8).create(path=("summed",))
-        self.chunk = index(self.chunks, name="chunk")
+        self.chunk = index(self.chunks, name="chunk")  # which bus word's sums are wanted
+        # what is to be added to this word of c and of AᵀA, one cycle later; entries beyond n_max
+        # columns are anything
         self.right_hand_side = Signal(data.ArrayLayout(signed(64), bus // 8))
         self.entries = Signal(data.ArrayLayout(signed(_GRAM), self.each))
         self.bank, self.reading = Signal(), Signal()  # the one that grows, the one that is read
@@ -209,15 +203,6 @@ class Merge:
     ----------
     accumulator
         The `NormalEquationAccumulator`, whose bank may be given back when a job's last word is taken.
-
-    Attributes
-    ----------
-    command : stream.Signature({columns, fresh})
-        A job whose sums the accumulator offers. `fresh`: there is no memo, and no words come.
-    i : stream.Signature(8 * bus_bytes)
-        Words of c (not where it comes from a pass), then of AᵀA.
-    o : stream.Signature({data, gram, last})
-        New words; `gram`: of AᵀA, `last`: the job's last one.
     """
 
     def __init__(self, m: Module, config: FitPlan, accumulator):
@@ -225,8 +210,11 @@ class Merge:
         n, bus, self.counts = config.n_max, config.bus_bytes, entry_counts(config)
         asked = data.StructLayout({"columns": range(n + 1), "fresh": 1})
         word = data.StructLayout({"data": 8 * bus, "gram": 1, "last": 1})
+        # a job whose sums the accumulator offers; `fresh`: there is no memo, and no words come
         self.command = stream.Signature(asked).create(path=("merged_job",))
+        # words of c (not where it comes from a pass), then of AᵀA
         self.i = stream.Signature(8 * bus).create(path=("merged_word",))
+        # new words; `gram`: of AᵀA, `last`: the job's last one
         self.o = stream.Signature(word).create(path=("new_word",))
         self.each = bus // ENTRY_BYTES
         of_c = [max(words(8 * k, bus), 1) - 1 for k in range(n + 1)]

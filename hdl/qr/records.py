@@ -52,17 +52,13 @@ class Records:
         The group's offsets, constant from the command to the job's `end`.
     i : stream.Signature(8 * bus_bytes)
         Words of changes.
-
-    Attributes
-    ----------
-    command : stream.Signature({length, inserted, removed, moved})
-        The window's length and the numbers of records; the next one is accepted when the last record has left the cutter.
-    o : stream.Signature(record_shape(n_max))
     """
 
     def __init__(self, m: Module, config: FitPlan, offsets, i):
         self.config, self.offsets, n = config, offsets, config.n_max
         asked = data.StructLayout({"length": range(n), **dict.fromkeys(COUNTS, 24)})
+        # the window's length and the numbers of records; the next one is accepted when the last
+        # record has left the cutter
         self.command = stream.Signature(asked).create(path=("changes",))
         command = self.command.p
         cutter = Gearbox(m, "records", i, 2 + -(-(n - 1) // _UNIT), count_bits=26)

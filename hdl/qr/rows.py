@@ -41,17 +41,13 @@ class Rows:
         Constant from the command to the pass's last rows.
     bits, words : stream.Signature(8 * bus_bytes)
         Words of bits, and of rows. Both must come: a word of bits is needed before the first rows that it is of.
-
-    Attributes
-    ----------
-    command : stream.Signature({length, span})
-        The window's length, and how many places there are, ≥ 1; accepted when the last rows of the pass before have left for the output's buffer.
-    o : stream.Signature(rows_shape(n_max, units))
     """
 
     def __init__(self, m: Module, config: FitPlan, name: str, units: int, offsets, bits, words):
         self.config, self.units, self.offsets = config, units, offsets
         n, bus, asked = config.n_max, config.bus_bytes, {"length": range(config.n_max), "span": 32}
+        # the window's length, and how many places there are, ≥ 1; accepted when the last rows of
+        # the pass before have left for the output's buffer
         self.command = stream.Signature(data.StructLayout(asked)).create(path=(name,))
         self.choices = strides(bus)
         m.submodules[name] = self.out = Buffer(rows_shape(n, units))
@@ -191,11 +187,6 @@ class RowRequests:
 
     Rows lie as `models.qr.image.pack_rows` has them, the bits behind all of them. A pass accepted in cycle t offers its first request in t + 1; the next pass
     is accepted when the last request has been taken. Golden: `models.qr.layout.pass_requests`.
-
-    Attributes
-    ----------
-    i : stream.Signature(pass_shape(n_max))
-    o : stream.Signature({address, beats, bits, last})
     """
 
     def __init__(self, m: Module, config: FitPlan, name: str):
@@ -261,16 +252,11 @@ class FullScan:
         As of `Rows`.
     intake
         Words of `bits` and of `rows`.
-
-    Attributes
-    ----------
-    ready : a pass begins when the one before it has ended
-    o : stream.Signature(record_shape(n_max))
     """
 
     def __init__(self, m: Module, config: FitPlan, job, begins, offsets, intake):
         rows = Rows(m, config, "full_scan", 1, offsets, intake.bits, intake.rows)
-        self.ready = Signal()
+        self.ready = Signal()  # a pass begins when the one before it has ended
         self.o = stream.Signature(record_shape(config.n_max)).create(path=("scanned",))
         active, ends = Signal(), Signal()
         wrong, full, missing = Signal(), Signal(), Signal(24)

@@ -41,20 +41,14 @@ class TableSums:
     ----------
     columns
         `models.qr.columns.Columns`.
-
-    Attributes
-    ----------
-    i : stream.Signature(values_shape(columns))
-    load, sum : 1, 64 bits
-        The next sum, in their order from the reset on; behind the last one as many of anything as make slots * gram_lanes. One a cycle; they are in place two
-        cycles later.
-    read, o : 1, 64 bits
-        The next sum is wanted, likewise; `o` has it in the next cycle.
     """
 
     def __init__(self, m: Module, columns: Columns):
         self.columns, self.pipe = columns, Pipeline(m)
         self.i = stream.Signature(values_shape(columns)).create(path=("row",))
+        # `load`: `sum` is the next one, in their order from the reset on; behind the last one as
+        # many of anything as make slots * gram_lanes. One a cycle; they are in place two cycles
+        # later. `read`: the next sum is wanted, likewise; `o` has it in the next cycle.
         self.load, self.read = Signal(name="load"), Signal(name="read")
         self.sum, self.o = Signal(_BITS, name="loaded_sum"), Signal(_BITS, name="read_sum")
         self.busy, self.minus = Signal(), Signal()

@@ -33,14 +33,6 @@ class Widen:
         Weights, new and those of the pass; +0 beyond the model's columns.
     score
         Of a `Dot` unit, which takes `dot_w` and `dot_x` while `uses` is high: in the cycles `models.qr.schedule.WIDEN_TURNS`.
-
-    Attributes
-    ----------
-    err_min, err_max : signed(33)
-        1 and 0 where the segment never had a row.
-    valid
-        They may be used: no score reaches 2**30.
-    dot_w, dot_x, uses
     """
 
     def __init__(self, m: Module, config: FitPlan, parts: Parts, start, columns, segment, offsets, w, anchor, score):  # fmt: skip
@@ -48,7 +40,9 @@ class Widen:
         self.columns, self.segment, self.offsets = columns, segment, offsets
         self.w, self.anchor = w, anchor
         n, pipe = config.n_max, Pipeline(m)
+        # 1 and 0 where the segment never had a row
         self.err_min, self.err_max = Signal(signed(33)), Signal(signed(33))
+        # `valid`: the bounds may be used: no score reaches 2**30
         self.valid, self.uses = Signal(), Signal()
         self.dot_w = Signal(data.ArrayLayout(32, n))
         self.dot_x = Signal(data.ArrayLayout(signed(9), n))

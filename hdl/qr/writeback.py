@@ -29,26 +29,18 @@ class WriteBack:
         `hdl.memory.writer.BurstWriter`.
     slot
         The number of the job whose outcome comes, among those under way.
-
-    Attributes
-    ----------
-    sums : stream.Signature({data, gram, last}), sums_job
-        Words of c and AᵀA of the new memos, as `Merge` gives them, and their job; always taken.
-    factor : stream.Signature(factor_shape(config))
-        Words of new factors; always taken (method `givens` alone).
-    i : stream.Signature(outcome_shape(n_max))
-        Outcomes.
-    ended
-        A job's last word is transferred.
     """
 
     def __init__(self, m: Module, config: FitPlan, writer, slot):
+        # `ended`: a job's last word is transferred
         self.config, self.slot, self.ended = config, slot, Signal()
         self.command, self.o = writer.i, writer.i_data
         n, of_sums = config.n_max, {"data": 8 * config.bus_bytes, "gram": 1, "last": 1}
+        # words of c and AᵀA of the new memos, as `Merge` gives them, and their job; always taken
         self.sums = stream.Signature(data.StructLayout(of_sums)).create(path=("sums",))
+        # words of new factors; always taken (method `givens` alone)
         self.factor = stream.Signature(factor_shape(config)).create(path=("factor",))
-        self.i = stream.Signature(outcome_shape(n)).create(path=("outcome",))
+        self.i = stream.Signature(outcome_shape(n)).create(path=("outcome",))  # outcomes
         self.sums_job = Signal.like(slot)
         self.sizes = [Size(max(k, 1), 0) for k in range(n + 1)]
         self.job, self.job_slot = Signal(outcome_shape(n), reset_less=True), Signal.like(self.slot)
