@@ -60,14 +60,12 @@ def _beat(placed: Sequence[Block]) -> Signal:
 
 
 class _Walk:
-    """Goes from beat to beat of one model after the other, by `step`.
-
-    Members: `which`, `beat`; `last`: it is its model's last, `end`: and there is no further model.
-    """
+    """Goes from beat to beat of one model after the other, by `step`."""
 
     def __init__(self, m: Module, placed: Sequence[Block], step: Value, name: str):
         self.placed = placed
         self.which, self.beat = index(len(placed), name=f"{name}_model"), _beat(placed)
+        # the beat is its model's last; and there is no further model
         self.last, self.end = Signal(name=f"{name}_last"), Signal(name=f"{name}_end")
         per_model(m, self, self.last, lambda block: self.beat == block.beats - 1)
         m.d.comb += self.end.eq(self.last & (self.which == len(placed) - 1))

@@ -27,21 +27,18 @@ class Delay:
 class Loops:
     """The loops (i, c, j) of `op`, j innermost, started by `go` and walking one beat a cycle from that very cycle on, but for cycles of `hold`, in which
     `go` stays.
-
-    Members: `active` (a beat's address is presented), `done` (the last beat), `complete` (the beat ends one result), `last_col` (the beat is the
-    last of its row), `count` (where each loop is), `addresses` and `lanes`: one per operand, the lane None where the operand is read by beats.
     """
 
     def __init__(self, m: Module, op: Op, plan: AnalyticsPlan, go: Value, name: str, hold: Value):
         self.m, self.op = m, op
         self.plan, self.name = plan, name
         busy = Signal(name=f"{name}_busy")
-        self.active = Signal(name=f"{name}_active")
-        self.done = Signal(name=f"{name}_done")
-        self.complete = Signal(name=f"{name}_complete")
+        self.active = Signal(name=f"{name}_active")  # a beat's address is presented
+        self.done = Signal(name=f"{name}_done")  # it is the last one
+        self.complete = Signal(name=f"{name}_complete")  # it ends one result
         m.d.comb += self.active.eq((go | busy) & ~hold)
         self.step: dict[str, Value] = {}
-        self.count: dict[str, Value] = {}
+        self.count: dict[str, Value] = {}  # where each loop is
         self.last: dict[str, Value] = {}
         carry: Value = self.active
         for loop, extent in (("j", op.extents[2]), ("c", op.extents[1]), ("i", op.extents[0])):
@@ -62,10 +59,11 @@ class Loops:
             with m.If(self.active):
                 m.d.sync += busy.eq(~self.done)
         walks = [self._walk(n, operand) for n, operand in enumerate(op.operands)]
+        # one per operand, the lane None where the operand is read by beats
         self.addresses = [address for address, _ in walks]
         self.lanes = [lane for _, lane in walks]
         inner = "j" if op.lane_reduce else "c"
-        self.last_col = self.last[inner]
+        self.last_col = self.last[inner]  # the beat is the last of its row
 
     def _walk(self, number: int, operand: Operand) -> tuple[Value, Value | None]:
         m, lanes = self.m, self.plan.lanes

@@ -106,9 +106,6 @@ class Datapath:
         `source(op number, operand number)` gives the operand's beat or code in the cycle in which `control.select` is high.
     control
         See `Control`.
-
-    Members: `outputs[unit]`, the lanes that leave a unit, `latency(fn)` cycles after its operand registers were loaded; `result(number)`, the
-    lanes of an operation's result in the cycle in which it is to be written.
     """
 
     def __init__(
@@ -123,6 +120,7 @@ class Datapath:
         self.m, self.library = m, library
         self.plan, self.control = plan, control
         self.width = plan.format.width
+        # by unit: the lanes that leave it, `latency(fn)` cycles after its operands were loaded
         self.outputs: dict[int, list[Value]] = {}
         self.operands: dict[int, list[Signal]] = {}
         self.taps: dict[Reduction, list[list[Value]]] = {}
@@ -240,6 +238,7 @@ class Datapath:
         return value
 
     def result(self, number: int) -> list[Value]:
+        """Return the lanes of an operation's result in the cycle in which it is to be written."""
         op = self.plan.ops[number]
         reduction = self.reduction(op)
         return self.taps[reduction][depth(op.extents[2])] if reduction else self.outputs[op.unit]

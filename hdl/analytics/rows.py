@@ -70,8 +70,6 @@ class RowAccess:
     """Where operations on rows find them, and what they change them by, of a plan with one thread.
 
     The integer is there a cycle after its address; so is the row's address, and the row itself a cycle later.
-
-    Members: `exported[operation, number]`: operands that lie in the thread, in the cycle after their address.
     """
 
     def __init__(
@@ -86,6 +84,7 @@ class RowAccess:
         self.loops, self.stores = loops, stores
         self.hold = hold
         ports = ThreadPorts(plan)
+        # by operation and number: operands that lie in the thread, in the cycle after their address
         self.exported = {
             (n, k): Signal(ports.operand_width(n, k), name=f"{plan.ops[n].name}_export{k}")
             for n, k in ports.exports
