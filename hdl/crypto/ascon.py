@@ -55,8 +55,6 @@ class Sponge(wiring.Component):
     """Seals or opens one message of `blocks` blocks of 16 bytes, without associated data.
 
     Golden: `models.crypto.ascon`; cycles: its `Pace`, counted from the cycle of `start`.
-
-    Members: `aead_members`.
     """
 
     def __init__(self, *, blocks, rounds, opening):

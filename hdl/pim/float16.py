@@ -50,7 +50,7 @@ def normalised(pipe: Pipeline, code: Value) -> Value:
 class Float16Lane(wiring.Component):
     """One iteration after another: sub-chunk in, new sub-chunk and the output's sum out.
 
-    Members are `lane_members`; rates are `normalised`. A number's multiplier makes c S in the first cycle and k v in the
+    Rates are `normalised`. A number's multiplier makes c S in the first cycle and k v in the
     next: operands and sub-chunk stay for four cycles, and iterations come every four at most, also because in attend
     one needs the sum of the one before. The new sub-chunk comes ten ranks after the old one, the sum four later; where
     nothing changes (`i_score`), four ranks after the old sub-chunk.
@@ -181,8 +181,7 @@ class Float16Lane(wiring.Component):
 
 
 class Float16Results(wiring.Component):
-    """Results of 32 columns, each rounded when it comes. Members are
-    `result_members`."""
+    """Results of 32 columns, each rounded when it comes."""
 
     reads, latency = 2, 2
     sum_shape = signed(33)

@@ -27,7 +27,7 @@ _RATE, _KEPT, _PRODUCT = 11, FRACTION + 3, 2 * MX8.magnitude_bits + 2
 class MxLane(wiring.Component):
     """One iteration after another: sub-chunk in, new sub-chunk and the output's sum out.
 
-    Members are `lane_members`; `i_v` is {magnitude 6, sign, micro, exponent 8}. A number has one multiplier: it makes c S in
+    `i_v` is {magnitude 6, sign, micro, exponent 8}. A number has one multiplier: it makes c S in
     the first cycle, k v in the next, and the product with q, of the new sub-chunk, when it is free: `wait` ranks after
     that is there. Iterations less than three cycles apart have a multiplier for each product, and no attend. `o_draw` comes five ranks after
     the sub-chunk.
@@ -309,7 +309,7 @@ def floored(pipe: Pipeline, value: Value, amount: Value) -> Value:
 
 class MxResults(wiring.Component):
     """Results of 32 columns: sums in, in the order of their columns; packed groups out, four ranks after the
-    last sum. Members are `result_members`."""
+    last sum."""
 
     reads, latency = 1, 4
     sum_shape = signed(28)
