@@ -56,21 +56,18 @@ def depth(n: int) -> int:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Storage of one array of `rows` × `cols` codes.
-
-    `kind`: "input" (a tuple field), "index" (integers of one), "model", "run" (metas and constants, fixed for a run), "temp" or "acc" (a merge's accumulator).
-    `home`: "thread" (one copy a thread) or "core" (one copy, seen by all). `slots`: copies in time, so that consecutive groups may overlap.
-    `integer`: it holds integers, not codes: those of an index in the bits of a code, computed ones in so many `bits`, which hold each that there can
-    be; 0 where that is not known.
-    """
+    """Storage of one array of `rows` × `cols` codes."""
 
     name: str
+    #: "input" (a tuple field), "index" (integers of one), "model", "run" (metas and constants,
+    #: fixed for a run), "temp" or "acc" (a merge's accumulator)
     kind: str
-    home: str
+    home: str  #: "thread" (one copy a thread) or "core" (one copy, seen by all)
     rows: int
     cols: int
-    slots: int = 1
-    integer: bool = False
+    slots: int = 1  #: copies in time, so that consecutive groups may overlap
+    integer: bool = False  #: it holds integers, not codes: those of an index in the bits of a code
+    #: of computed integers, which hold each that there can be; 0 where that is not known
     bits: int = 0
 
     def row_beats(self, lanes: int) -> int:
@@ -99,32 +96,31 @@ class Operand:
 
 @dataclass(frozen=True)
 class Op:
-    """One array operation. `extents` are the loops (i, c, j).
-
-    `region`: "group" (every group of tuples), "batch" (after a batch's last group) or "epoch" (convergence). `home` as for buffers. `merge`: the result
-    goes through the merge tree into the accumulator `dest`. `columns`: with `lane_reduce`, how many columns are
-    added up. `line` is the kernel's source line, for profiles.
+    """One array operation.
 
     With rows of models, "rows" reads rows of its first operand that its second names, "at add" and its like change rows of `dest`: operands
-    are the table, which is `dest`, the integers and the values. `detail` is what else an operation is told: seed and bytes of a hash, rows of a table.
+    are the table, which is `dest`, the integers and the values.
     """
 
     name: str
     fn: str
     operands: tuple[Operand, ...]
-    extents: tuple[int, int, int]
+    extents: tuple[int, int, int]  #: the loops (i, c, j)
     vector: bool
     reduce: str | None
     lane_reduce: bool
-    merge: str | None
+    merge: str | None  #: the result goes through the merge tree into the accumulator `dest`
     dest: int
+    #: "group" (every group of tuples), "batch" (after a batch's last group) or "epoch"
+    #: (convergence)
     region: str
-    home: str
-    columns: int = 0
-    line: int = 0
+    home: str  #: as for buffers
+    columns: int = 0  #: with `lane_reduce`, how many columns are added up
+    line: int = 0  #: the kernel's source line, for profiles
     unit: int = -1
     merge_unit: int = -1
     start: int = -1
+    #: what else an operation is told: seed and bytes of a hash, rows of a table
     detail: tuple[int, ...] = ()
 
     @property
@@ -169,16 +165,14 @@ class Op:
 
 @dataclass(frozen=True)
 class Index:
-    """An index of a kernel: integers from 0 to `counts` − 1, behind the codes of a tuple.
-
-    `places`: how many; a bag has `bag`, and its array may be shorter. `columns`: for each column in order its attribute index, what is
-    added to its integers, and how far they count, which is `counts` for a single one.
-    """
+    """An index of a kernel: integers from 0 to `counts` − 1, behind the codes of a tuple."""
 
     name: str
     counts: int
-    places: int
-    bag: bool
+    places: int  #: how many
+    bag: bool  #: its array may be shorter
+    #: for each column in order its attribute index, what is added to its integers, and how far they
+    #: count, which is `counts` for a single one
     columns: tuple[tuple[int, int, int], ...]
 
 
@@ -197,46 +191,30 @@ class Unit:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What the static schedule comes down to; all in cycles counted from the cycle after a group's start.
+    """What the static schedule comes down to; all in cycles counted from the cycle after a group's start."""
 
-    interval:    initiation interval between groups of one batch
-    drain:       from a start on, after so many cycles nothing of the group's own operations is still to be started
-    batch:       least distance from the start of a batch's last group to the start of the next batch; half of `drain` at least
-    release:     the input slot is free again so many cycles after the start
-    settle:      after a batch's last start, all results of the batch operations are in place
-    decide:      from the start of the convergence test to its answer
-    change:      from the changes of rows of a tuple to those of the batch's next; `batch` and `settle` are for a batch of one, each further
-                 tuple is so much more. 0 where nothing waits for the batch's end
-    by_row:      a change waits for an earlier one of its row (`models.analytics.waits`): `change` is that of tuples whose rows are others
-    """
-
-    interval: int
+    interval: int  #: initiation interval between groups of one batch
+    #: from a start on, after so many cycles nothing of the group's own operations is still to be
+    #: started
     drain: int
+    #: least distance from the start of a batch's last group to the start of the next batch; half of
+    #: `drain` at least
     batch: int
-    release: int
-    settle: int
-    decide: int
+    release: int  #: the input slot is free again so many cycles after the start
+    settle: int  #: after a batch's last start, all results of the batch operations are in place
+    decide: int  #: from the start of the convergence test to its answer
+    #: from the changes of rows of a tuple to those of the batch's next; `batch` and `settle` are
+    #: for a batch of one, each further tuple is so much more. 0 where nothing waits for the batch's
+    #: end
     change: int = 0
+    #: a change waits for an earlier one of its row (`models.analytics.waits`): `change` is that of
+    #: tuples whose rows are others
     by_row: bool = False
 
 
 @dataclass(frozen=True)
 class AnalyticsPlan:
-    """One engine, ready to be built, run and timed.
-
-    `merge_count`: positions a batch (0: the whole epoch). `models` are buffer indices in the kernel's order, `runs` the buffers of
-    metas and constants in load order with their values in `run_values`. `until` is the buffer of the convergence flag or None; `score`: that of the score,
-    for an engine that learns nothing and writes the score of each tuple. `indices`: of rows of models, in the order of their places behind
-    a tuple's codes; `on_index`, `on_unseen`: what becomes of tuples whose index names no row, and of categories that the design does not
-    know. `tables`: models that lie in memory, of which the core has lines; `dedupe`: an index with the rows of the tuple before is not looked up;
-    `channels`, `joined`: the memory ports over which they are dealt (`models.memory.dealt.Deal`). `reorder`: from so many tuples of a batch the next one is
-    chosen (`models.analytics.reorder`), 0 where they come in order. `lean`: the
-    Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same. `memory_bytes`: of the
-    memory that a lean plan's addresses reach, which then have just the bits for it; 0: not known. `window_latency`: `PortConfig.latency` of the Striders.
-    `on_overflow`, `on_nan`: as of `InputPolicy`; they are in the Striders' program, so that the hardware is the same but for a lean plan and one that
-    `watches`.
-    `ring`: as of `PortConfig`.
-    """
+    """One engine, ready to be built, run and timed."""
 
     kernel: str
     target: str
@@ -249,33 +227,44 @@ class AnalyticsPlan:
     tuple_slots: int
     input_slots: int
     bus_bytes: int
-    merge_count: int
+    merge_count: int  #: positions a batch (0: the whole epoch)
     epochs: int
     layout: TupleLayout
     buffers: tuple[Buffer, ...]
     units: tuple[Unit, ...]
     ops: tuple[Op, ...]
-    models: tuple[int, ...]
-    runs: tuple[int, ...]
-    until: int | None
+    models: tuple[int, ...]  #: buffers in the kernel's order
+    runs: tuple[int, ...]  #: the buffers of metas and constants in load order
+    until: int | None  #: the buffer of the convergence flag
+    #: the buffer of the score, for an engine that learns nothing and writes the score of each tuple
     score: int | None
     schedule: Schedule
     schema: Schema
     visibility: str
+    #: the Striders have their program built in, addresses have 26 bits, counters 32: for small
+    #: parts; cycles and results are the same
     lean: bool
-    window_latency: int
+    window_latency: int  #: `PortConfig.latency` of the Striders
+    #: as of `InputPolicy`; they are in the Striders' program, so that the hardware is the same but
+    #: for a lean plan and one that `watches`
     on_overflow: str
     on_nan: str
-    on_index: str
-    on_unseen: str
+    on_index: str  #: what becomes of tuples whose index names no row
+    on_unseen: str  #: what becomes of categories that the design does not know
+    #: of the memory that a lean plan's addresses reach, which then have just the bits for it; 0:
+    #: not known
     memory_bytes: int = 0
+    #: of rows of models, in the order of their places behind a tuple's codes
     indices: tuple[Index, ...] = ()
-    tables: tuple[RowTable, ...] = ()
-    dedupe: bool = False
+    tables: tuple[RowTable, ...] = ()  #: models that lie in memory, of which the core has lines
+    dedupe: bool = False  #: an index with the rows of the tuple before is not looked up
+    #: the memory ports over which tables are dealt (`models.memory.dealt.Deal`)
     channels: int = 1
     joined: int = 1
+    #: from so many tuples of a batch the next one is chosen (`models.analytics.reorder`), 0 where
+    #: they come in order
     reorder: int = 0
-    ring: int = 0
+    ring: int = 0  #: as of `PortConfig`
     notes: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
