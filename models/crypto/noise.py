@@ -159,21 +159,11 @@ def first_message(device: bytes, prologue: bytes, ephemeral: bytes, shared: bool
 
 @dataclass(frozen=True)
 class Responder:
-    """The side that is asked.
+    """The side that is asked."""
 
-    Parameters
-    ----------
-    static
-        Its secret scalar, 32 bytes.
-    prologue
-        What both sides must agree on beforehand.
-    secret
-        The pre-shared key, 32 bytes; None: pattern NK.
-    """
-
-    static: bytes
-    prologue: bytes
-    secret: bytes | None = None
+    static: bytes  #: its secret scalar, 32 bytes
+    prologue: bytes  #: what both sides must agree on beforehand
+    secret: bytes | None = None  #: the pre-shared key, 32 bytes; None: pattern NK
 
     def answer(self, first: bytes, ephemeral: bytes, payload: bytes) -> Keys | Refusal:
         """Return what follows from a first message, whatever its bytes. `ephemeral`: a secret scalar
