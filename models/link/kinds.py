@@ -26,20 +26,18 @@ _REGISTERS = 20
 
 @dataclass(frozen=True)
 class Link:
-    """A way for bytes. `rate`: bytes a second on the line; `latency`: seconds until the first byte of
-    a burst; `payload` of `frame` bytes on the line are the user's; `registers`: seconds of those that
-    begin and end a run; `turns`: seconds in which nothing of a page is on the line, of each half of a
-    ring that is filled; `takes`: bytes a second that the device's end takes, None where it is as fast
-    as the line; `source`: where the figures come from."""
+    """A way for bytes."""
 
     kind: str
-    rate: Fraction
-    latency: Fraction = Fraction(0)
-    payload: int = 1
+    rate: Fraction  #: bytes a second on the line
+    latency: Fraction = Fraction(0)  #: seconds until the first byte of a burst
+    payload: int = 1  #: of `frame` bytes on the line, those that are the user's
     frame: int = 1
-    source: str = ""
-    registers: Fraction = Fraction(0)
+    source: str = ""  #: where the figures come from
+    registers: Fraction = Fraction(0)  #: seconds of those that begin and end a run
+    #: seconds in which nothing of a page is on the line, of each half of a ring that is filled
     turns: Fraction = Fraction(0)
+    #: bytes a second that the device's end takes, None where it is as fast as the line
     takes: Fraction | None = None
 
     def __post_init__(self) -> None:
