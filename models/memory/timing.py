@@ -211,17 +211,13 @@ class WritePort:
 
 @dataclass(frozen=True)
 class FixedLatency:
-    """Memory of a fixed latency and a fixed rate on each port.
+    """Memory of a fixed latency and a fixed rate on each port."""
 
-    Parameters
-    ----------
-    latency
-        Cycles from the AR handshake to the first beat's offer, and from the last W beat to the response; ≥ 1.
-    bytes_per_cycle
-        Bytes that one port can carry a cycle in each direction; ≥ 1. A rate above the bus's width counts as the bus's width.
-    """
-
+    #: cycles from the AR handshake to the first beat's offer, and from the last W beat to the
+    #: response; ≥ 1
     latency: int = 20
+    #: bytes that one port can carry a cycle in each direction; ≥ 1. A rate above the bus's width
+    #: counts as the bus's width.
     bytes_per_cycle: int = 8
 
     def __post_init__(self) -> None:

@@ -230,23 +230,12 @@ class _Ports:
 
 @dataclass(frozen=True)
 class Dram:
-    """DRAM behind every port.
-
-    Parameters
-    ----------
-    timing
-        Which one.
-    ratio
-        Engine clock over DRAM clock, p/q.
-    transit
-        Engine cycles from the DRAM's pins to the port, both ways together.
-    make
-        What makes a channel: the specification, or what equals it.
-    """
+    """DRAM behind every port."""
 
     timing: Timing
-    ratio: Fraction = Fraction(1)
-    transit: int = 0
+    ratio: Fraction = Fraction(1)  #: engine clock over DRAM clock, p/q
+    transit: int = 0  #: engine cycles from the DRAM's pins to the port, both ways together
+    #: what makes a channel: the specification, or what equals it
     make: Callable[[Dram], Channel] = field(default=PlainChannel, repr=False, compare=False)
 
     def __post_init__(self) -> None:
