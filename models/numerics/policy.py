@@ -35,22 +35,17 @@ class Unfit(IntEnum):
 class InputPolicy:
     """What is done with values that do not fit.
 
-    Parameters
-    ----------
-    on_overflow
-        "error": the run ends with an error that names the value. "saturate": the value becomes the
-        end of the format's range (in a format that has infinities the infinity) and is counted.
-    on_nan
-        "error": as above. "skip": the row is left out and counted, whatever else it holds. "pass":
-        the value is computed with and counted, in formats that have it.
-
     Raises
     ------
     ValueError
         A choice that there is not.
     """
 
+    #: "error": the run ends with an error that names the value. "saturate": the value becomes the
+    #: end of the format's range (in a format that has infinities the infinity) and is counted.
     on_overflow: str = "error"
+    #: "error": as above. "skip": the row is left out and counted, whatever else it holds. "pass":
+    #: the value is computed with and counted, in formats that have it.
     on_nan: str = "error"
 
     def __post_init__(self) -> None:
