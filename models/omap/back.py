@@ -18,31 +18,27 @@ __all__ = ["BackSchedule"]
 class BackSchedule:
     """Cycles of the back.
 
-    `fetch`: from one operation's fetch to the next one's at least; a frame of each side may be asked for
-    in each of the first `slots` cycles. `due`: from a fetch to the cycle after which its frames are
-    used.
-
-    `merge`: of a merge: both sides pass side by side, `merge_blocks` of an item a cycle. `apart`: from one
-    merge to the next one at least, so that items do not come to HBM too soon.
-    `ahead`: so many blocks of a page may still be on their way through the opener when its merge begins:
-    they are there in time. `sealed`: from a merge's begin to the cycle in which its pages are handed on, which is the first
-    one of the response and of the item's write to its frame; `answered`: to the response's last
-    block. `stored`: from the begin of that write to the cycle in which it is in HBM.
-
-    `items`: the operations whose items are kept on the chip, a power of two. The request of operation
-    j is fetched when operation j - `window` is merged. All earlier ones are merged at least `apart`
-    cycles apart, so that the write of operation j - `items` is in HBM when j is handed on.
+    The request of operation j is fetched when operation j - `window` is merged. All earlier ones
+    are merged at least `apart` cycles apart, so that the write of operation j - `items` is in HBM
+    when j is handed on.
     """
 
+    #: from one operation's fetch to the next one's at least; a frame of each side may be asked for
+    #: in each of the first `slots` cycles
     fetch: int
-    due: int
-    merge: int
+    due: int  #: from a fetch to the cycle after which its frames are used
+    merge: int  #: of a merge: both sides pass side by side, `merge_blocks` of an item a cycle
+    #: from one merge to the next one at least, so that items do not come to HBM too soon
     apart: int
+    #: so many blocks of a page may still be on their way through the opener when its merge begins:
+    #: they are there in time
     ahead: int
+    #: from a merge's begin to the cycle in which its pages are handed on, which is the first one of
+    #: the response and of the item's write to its frame
     sealed: int
-    answered: int
-    stored: int
-    items: int
+    answered: int  #: from a merge's begin to the response's last block
+    stored: int  #: from the begin of the item's write to the cycle in which it is in HBM
+    items: int  #: the operations whose items are kept on the chip, a power of two
 
     @classmethod
     def of(cls, config: OmapConfig) -> BackSchedule:

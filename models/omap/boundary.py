@@ -51,19 +51,11 @@ class Header(NamedTuple):
 
 @dataclass(frozen=True)
 class Frames:
-    """Sizes of frames.
+    """Sizes of frames."""
 
-    Parameters
-    ----------
-    value_bytes, key_bytes
-        Of the map's values, and of its keys.
-    bus_bytes
-        Of a word of the bus to the host's memory.
-    """
-
-    value_bytes: int
-    bus_bytes: int
-    key_bytes: int = 8
+    value_bytes: int  #: of the map's values
+    bus_bytes: int  #: of a word of the bus to the host's memory
+    key_bytes: int = 8  #: of the map's keys
 
     @classmethod
     def of(cls, config: OmapConfig) -> Frames:

@@ -36,87 +36,39 @@ def digest_of(data: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class OmapConfig:
-    """A map, as the planner decided it.
+    """A map, as the planner decided it."""
 
-    Parameters
-    ----------
-    capacity
-        Items that it holds.
-    value_bytes
-        Bytes of a value: a multiple of 8, from 8 to 1024.
-    key
-        What clients name items with, one of `KEYS`.
-    bins
-        Bins in all; their mean load is `capacity / bins`.
-    hbm_bins
-        Bins 0 to `hbm_bins - 1` lie in HBM; the others are pages of the host.
-    slots
-        Items that a page holds.
-    buckets, bucket_slots
-        Of the position map; `buckets` is a power of two, at least 2: a key has one bucket in each half.
-    frames
-        Items that HBM holds: those of its bins, and those that wait for their page.
-    window
-        Requests in flight: a power of two.
-    chunks
-        Pieces of a page that are sealed apart.
-    openers, sealers, responders
-        Cipher cores that open and that seal pages, and that seal responses.
-    rounds
-        Rounds of a cipher core a cycle.
-    request_openers
-        Cipher cores that open requests: a power of two, at most `window`.
-    generators
-        Cores that draw pairs of bins.
-    deadline
-        Cycles after which every access to HBM is answered: its stated worst case.
-    frame_deadline
-        The same of frames; 0: they have the others'.
-    beat_cycles
-        Cycles that a port of HBM takes for a bus word, in the long run.
-    bus_bytes
-        Bytes of a bus word of the ports to HBM.
-    host_bus_bytes
-        Bytes of a bus word of the ports to pages, and to requests and responses.
-    merge_blocks
-        Blocks of a page that are merged a cycle: a power of two, no more than a word of HBM has.
-    dealt
-        Channels of each port to HBM, a power of two: chunks of 4 KiB lie in one after another.
-    frames_dealt
-        The same of each side's port to frames.
-    pace
-        Cycles from one operation to the next one at least, which HBM asks for; 0: it asks for none.
-    frame_pace
-        The same from one merge to the next one.
-    """
-
-    capacity: int
-    value_bytes: int
-    bins: int
-    hbm_bins: int
-    slots: int
+    capacity: int  #: items that it holds
+    value_bytes: int  #: a multiple of 8, from 8 to 1024
+    bins: int  #: bins in all; their mean load is `capacity / bins`
+    hbm_bins: int  #: bins 0 to `hbm_bins - 1` lie in HBM; the others are pages of the host
+    slots: int  #: items that a page holds
+    #: of the position map: a power of two, at least 2: a key has one bucket in each half
     buckets: int
-    bucket_slots: int
-    frames: int
-    key: str = "u64"
-    window: int = 32
-    chunks: int = 1
-    openers: int = 4
-    sealers: int = 4
-    responders: int = 2
-    request_openers: int = 1
-    generators: int = 1
-    rounds: int = 1
-    deadline: int = 68
-    frame_deadline: int = 0
-    beat_cycles: int = 1
-    bus_bytes: int = 32
-    host_bus_bytes: int = 32
+    bucket_slots: int  #: of a bucket
+    frames: int  #: items that HBM holds: those of its bins, and those that wait for their page
+    key: str = "u64"  #: what clients name items with, one of `KEYS`
+    window: int = 32  #: requests in flight: a power of two
+    chunks: int = 1  #: pieces of a page that are sealed apart
+    openers: int = 4  #: cipher cores that open pages
+    sealers: int = 4  #: cipher cores that seal pages
+    responders: int = 2  #: cipher cores that seal responses
+    request_openers: int = 1  #: cipher cores that open requests: a power of two, at most `window`
+    generators: int = 1  #: cores that draw pairs of bins
+    rounds: int = 1  #: rounds of a cipher core a cycle
+    deadline: int = 68  #: cycles after which every access to HBM is answered: its stated worst case
+    frame_deadline: int = 0  #: the same of frames; 0: they have the others'
+    beat_cycles: int = 1  #: cycles that a port of HBM takes for a bus word, in the long run
+    bus_bytes: int = 32  #: of a bus word of the ports to HBM
+    host_bus_bytes: int = 32  #: of a bus word of the ports to pages, and to requests and responses
+    #: blocks of a page that are merged a cycle: a power of two, no more than a word of HBM has
     merge_blocks: int = 1
+    #: channels of each port to HBM, a power of two: chunks of 4 KiB lie in one after another
     dealt: int = 1
-    frames_dealt: int = 1
+    frames_dealt: int = 1  #: the same of each side's port to frames
+    #: cycles from one operation to the next one at least, which HBM asks for; 0: it asks for none
     pace: int = 0
-    frame_pace: int = 0
+    frame_pace: int = 0  #: the same from one merge to the next one
 
     def __post_init__(self) -> None:
         ranges = {

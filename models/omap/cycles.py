@@ -84,16 +84,15 @@ def public(steps: Iterable[Step]) -> list[Public]:
 
 @dataclass
 class Schedule:
-    """When everything of a run happened. `total`: its cycles; by operation: `arrived`, `answered`
-    (the response's last word leaves); `pages`: the cycle of each page's read command; `conflicts`:
-    cycles in which a page waited for its last write; `parts`: of all operations' latencies, by
-    `PARTS`."""
+    """When everything of a run happened."""
 
-    total: int = 1
-    arrived: list[int] = field(default_factory=list)
+    total: int = 1  #: its cycles
+    arrived: list[int] = field(default_factory=list)  #: by operation
+    #: by operation: the response's last word leaves
     answered: list[int] = field(default_factory=list)
-    pages: list[int] = field(default_factory=list)
-    conflicts: int = 0
+    pages: list[int] = field(default_factory=list)  #: the cycle of each page's read command
+    conflicts: int = 0  #: cycles in which a page waited for its last write
+    #: of all operations' latencies, by `PARTS`
     parts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PARTS, 0))
 
     @property

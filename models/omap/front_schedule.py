@@ -29,35 +29,26 @@ _ANSWER = 4
 class FrontSchedule:
     """Cycles of an operation that the front takes in cycle 0.
 
-    Parameters: `hashed`: the key's hash is there, and the first command to a bucket is given;
-    `scan`: the first word of its buckets is looked at, one a cycle from then on; `decided`: all
-    words were, and what the request means is settled a cycle later; `ask`: the first command to a
-    bin's record; `records`: the first word of a record is taken, one a cycle from then on;
-    `placed`: all are there, with what earlier operations did; `entry_seen`, `records_seen`:
-    whatever is read from then on sees what this operation writes; `end`: its last cycle.
-
-    `interval`: from an operation to the next one at least. `freed`: frames that are freed a cycle, at
-    most; `packed`: frames of a word of the free list, which has `words` of them. `kept_entries`,
-    `kept_records`: how many operations before it may have written something that its reads do not see.
-    Of records, the latest one's are taken as they are written, those of the others from RAM.
-
     Pages are handed on in `ask` - 1 and `ask`, how often they were written in `placed` + 2 and + 3,
     and the operation in `placed` + 3.
     """
 
-    hashed: int
-    scan: int
-    decided: int
-    ask: int
-    records: int
-    placed: int
+    hashed: int  #: the key's hash is there, and the first command to a bucket is given
+    scan: int  #: the first word of its buckets is looked at, one a cycle from then on
+    decided: int  #: all words were, and what the request means is settled a cycle later
+    ask: int  #: the first command to a bin's record
+    records: int  #: the first word of a record is taken, one a cycle from then on
+    placed: int  #: all are there, with what earlier operations did
+    #: whatever is read from then on sees what this operation writes
     entry_seen: int
     records_seen: int
-    end: int
-    interval: int
-    freed: int
-    packed: int
-    words: int
+    end: int  #: its last cycle
+    interval: int  #: from an operation to the next one at least
+    freed: int  #: frames that are freed a cycle, at most
+    packed: int  #: frames of a word of the free list
+    words: int  #: of the free list
+    #: how many operations before it may have written something that its reads do not see. Of
+    #: records, the latest one's are taken as they are written, those of the others from RAM.
     kept_entries: int
     kept_records: int
 
