@@ -53,52 +53,26 @@ class Design(Enum):
 
 @dataclass(frozen=True)
 class PimConfig:
-    """A device: one pseudo-channel.
+    """A device: one pseudo-channel."""
 
-    Parameters
-    ----------
-    format
-        "mx8" or "float16", of the state and of all operands.
-    stochastic
-        Whether the new state is rounded stochastically (MX8 alone).
-    groups, banks
-        Bank groups, and banks of each (an even number).
-    rows
-        Rows of a bank, of 1 KB each.
-    design
-        How units and banks go together.
-    sets
-        How many sets of bank groups work staggered; 1: all banks open and close rows together.
-    bank_local
-        Whether COMPs of different bank groups need not keep tCCD_S.
-    timing
-        Of the DRAM.
-    refresh
-        "none", "window" (rounds do not cross a multiple of tREFI, and no refresh is issued: as
-        published), "all-bank" or "per-bank".
-    soft_items, soft_parts
-        Of how many items (heads of requests) the softmax unit keeps scores, 0 where there is none, and of how many parts a
-        score is the sum (`models.pim.softmax`).
-    bus
-        Bytes of a word of the memory port: 8 or 32.
-    stripes
-        Over how many pairs of banks the columns of a state are dealt.
-    """
-
-    format: str = "mx8"
-    stochastic: bool = False
-    groups: int = 4
-    banks: int = 4
-    rows: int = 64
-    design: Design = Design.PIMBA
+    format: str = "mx8"  #: "mx8" or "float16", of the state and of all operands
+    stochastic: bool = False  #: the new state is rounded stochastically (MX8 alone)
+    groups: int = 4  #: bank groups
+    banks: int = 4  #: of each group, an even number
+    rows: int = 64  #: of a bank, of 1 KB each
+    design: Design = Design.PIMBA  #: how units and banks go together
+    #: sets of bank groups that work staggered; 1: all banks open and close rows together
     sets: int = 1
-    bank_local: bool = False
-    timing: PimTiming = PIMBA
+    bank_local: bool = False  #: COMPs of different bank groups need not keep tCCD_S
+    timing: PimTiming = PIMBA  #: of the DRAM
+    #: "none", "window" (rounds do not cross a multiple of tREFI, and no refresh is issued: as
+    #: published), "all-bank" or "per-bank"
     refresh: str = "none"
+    #: items (heads of requests) of which the softmax unit keeps scores, 0 where there is none
     soft_items: int = 0
-    soft_parts: int = 0
-    bus: int = 8
-    stripes: int = 1
+    soft_parts: int = 0  #: parts that a score is the sum of (`models.pim.softmax`)
+    bus: int = 8  #: bytes of a word of the memory port: 8 or 32
+    stripes: int = 1  #: pairs of banks over which the columns of a state are dealt
 
     def __post_init__(self) -> None:
         if self.format not in ("mx8", "float16"):

@@ -40,10 +40,6 @@ Bytes = NDArray[np.uint8]
 class Layout:
     """One recurrence on one device.
 
-    `passes`: of a token, each "update", "score" or "attend", and whether it reads; `head` and `columns`: dim_head and dim_state (for a cache, the
-    dimension and its tokens); `items`: requests times heads; `tokens`: steps; `heads`: of a request; `first`: the
-    number of the first token; `seating`: of a session's step, None for a run; `base`: the first row.
-
     Random bits belong to a request: those of a seat's rows begin at each token with a hash of the `seed`, the
     request's number, the layer, the head, the pair of slices, the token's number and the unit of the pair; a token's second update takes those
     of units that there are not, and a stripe those of 16 further units, or of more for more updates.
@@ -52,16 +48,17 @@ class Layout:
     """
 
     config: PimConfig
+    #: of a token, each "update", "score" or "attend", and whether it reads
     passes: tuple[tuple[str, bool], ...]
-    head: int
-    columns: int
-    items: int
-    tokens: int
+    head: int  #: dim_head (for a cache, the dimension)
+    columns: int  #: dim_state (for a cache, its tokens)
+    items: int  #: requests times heads
+    tokens: int  #: steps
     seed: int = 1
-    heads: int = 1
-    first: int = 0
-    seating: Seating | None = None
-    base: int = 0
+    heads: int = 1  #: of a request
+    first: int = 0  #: the number of the first token
+    seating: Seating | None = None  #: of a session's step, None for a run
+    base: int = 0  #: the first row
 
     @property
     def mode(self) -> str:

@@ -121,14 +121,10 @@ def shared(
 
 @dataclass(frozen=True)
 class Seating:
-    """Where the parts of items lie in a step of a session, instead of in order.
+    """Where the parts of items lie in a step of a session, instead of in order."""
 
-    `slots`: of each part, seat · pairs + pair; `rows`: the first row of each seat; `idle`: slots of requests that take
-    no step, which keep their bits; `bits`: of each request; `layer`: theirs.
-    """
-
-    slots: tuple[int, ...]
-    rows: tuple[int, ...]
-    idle: tuple[int, ...]
-    bits: tuple[Bits, ...]
-    layer: int = 0
+    slots: tuple[int, ...]  #: of each part, seat · pairs + pair
+    rows: tuple[int, ...]  #: the first row of each seat
+    idle: tuple[int, ...]  #: slots of requests that take no step, which keep their bits
+    bits: tuple[Bits, ...]  #: of each request
+    layer: int = 0  #: theirs

@@ -26,33 +26,26 @@ MODES = ("update", "score", "attend")
 
 @dataclass(frozen=True)
 class Round:
-    """One round of a set, or a transfer of rows.
+    """One round of a set, or a transfer of rows."""
 
-    `mode`: "update", "score", "attend", or "load" and "store" for rows that the host writes and reads;
-    `registers`: REG_WRITEs for each bank; `row`: the row that all banks open; `reads`: RESULT_READs for
-    each pair of banks; `first`: whether operands that chunks share come with it; `seeds`: REG_WRITEs for each
-    pair of banks, of random bits; `rates`: how many of the registers hold rates; `banks`: of the set, whose rows are
-    transferred, all where none are named; `columns`: of a load of 32 bytes a bank, where they go, by bank.
-
-    Of attention in one program, `soft`: scores go to the softmax unit, or weights come from it; `ended`: the RESULT_READs behind each of which
-    that unit begins a tile; `after`: how many tiles of the program it has ended before the round; `totals`: of how many their totals are read.
-
-    `shared`: REG_WRITEs of the whole set, where one goes to all banks with the same operand; None: each bank has its own.
-    """
-
+    #: "update", "score", "attend", or "load" and "store" for rows that the host writes and reads
     mode: str = "update"
-    registers: int = 1
-    row: int = 0
-    reads: int = 1
-    first: bool = False
-    seeds: int = 0
-    rates: int = 1
-    banks: tuple[int, ...] = ()
-    columns: tuple[int, ...] = ()
+    registers: int = 1  #: REG_WRITEs for each bank
+    row: int = 0  #: the row that all banks open
+    reads: int = 1  #: RESULT_READs for each pair of banks
+    first: bool = False  #: operands that chunks share come with it
+    seeds: int = 0  #: REG_WRITEs for each pair of banks, of random bits
+    rates: int = 1  #: how many of the registers hold rates
+    banks: tuple[int, ...] = ()  #: of the set, whose rows are transferred, all where none are named
+    columns: tuple[int, ...] = ()  #: of a load of 32 bytes a bank, where they go, by bank
+    #: of attention in one program: scores go to the softmax unit, or weights come from it
     soft: bool = False
+    #: likewise: the RESULT_READs behind each of which that unit begins a tile
     ended: tuple[int, ...] = ()
-    after: int = 0
-    totals: int = 0
+    after: int = 0  #: likewise: how many tiles of the program it has ended before the round
+    totals: int = 0  #: likewise: of how many their totals are read
+    #: REG_WRITEs of the whole set, where one goes to all banks with the same operand; None: each
+    #: bank has its own
     shared: int | None = None
 
 
