@@ -12,38 +12,24 @@ __all__ = ["FitPlan"]
 
 @dataclass(frozen=True)
 class FitPlan:
-    """One engine.
+    """One engine."""
 
-    Parameters
-    ----------
-    n_max
-        Most columns of a model, the bias included: 4 to 64.
-    method, target
-        See the enumerations; fixed when the engine is built.
-    bus_bytes
-        Width of the memory port, at least that of a sum.
-    gram_lanes
-        Integer multiply-accumulators of the entries of AᵀA that are kept (`layout.entries`); lane p owns the entries p, p + gram_lanes, …, so that a row takes
-        ceil(n (n + 1) / 2 / gram_lanes) cycles. Method `givens` has a lane for each of its 2 n_max entries.
-    row_units
-        Rows a cycle in passes over all rows for the error bounds; those for c take a row a cycle.
-    solvers
-        Solver units, each with one divider and `n_max` lanes (a multiplier and a subtracter each); of `givens` there is one.
-    contexts
-        Groups interleaved in one solver (method `gram`).
-    jobs
-        Jobs between fetch and write-back: input buffers.
-    """
-
-    n_max: int = 33
+    n_max: int = 33  #: most columns of a model, the bias included: 4 to 64
+    #: `method` and `target` are fixed when the engine is built
     method: Method = Method.GRAM
     target: Label = Label.RANK
-    bus_bytes: int = 64
+    bus_bytes: int = 64  #: width of the memory port, at least that of a sum
+    #: integer multiply-accumulators of the entries of AᵀA that are kept (`layout.entries`); lane p
+    #: owns the entries p, p + gram_lanes, …, so that a row takes ceil(n (n + 1) / 2 / gram_lanes)
+    #: cycles. Method `givens` has a lane for each of its 2 n_max entries.
     gram_lanes: int = 561
+    #: rows a cycle in passes over all rows for the error bounds; those for c take a row a cycle
     row_units: int = 1
+    #: solver units, each with one divider and `n_max` lanes (a multiplier and a subtracter each);
+    #: of `givens` there is one
     solvers: int = 1
-    contexts: int = 4
-    jobs: int = 16
+    contexts: int = 4  #: groups interleaved in one solver (method `gram`)
+    jobs: int = 16  #: jobs between fetch and write-back: input buffers
 
     def __post_init__(self) -> None:
         for name, low, high in (

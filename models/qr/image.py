@@ -218,22 +218,12 @@ def unpack_result(data: bytes, columns: int, config: FitPlan) -> Fit | HardwareC
 
 @dataclass(frozen=True)
 class Placed:
-    """Jobs of a run in memory.
+    """Jobs of a run in memory."""
 
-    Parameters
-    ----------
-    base, memory
-        Where the memory begins, and its bytes. The ring of descriptors comes first.
-    places
-        Of each job.
-    sizes
-        Bytes of each job's result and new memo.
-    """
-
-    base: int
-    memory: Rows
-    places: list[Places]
-    sizes: list[int]
+    base: int  #: where the memory begins
+    memory: Rows  #: its bytes; the ring of descriptors comes first
+    places: list[Places]  #: of each job
+    sizes: list[int]  #: bytes of each job's result and new memo
 
 
 def place_jobs(jobs: Sequence[Job], config: FitPlan, base: int = 1 << 20) -> Placed:

@@ -77,77 +77,49 @@ def _indices() -> Integers:
 
 @dataclass(frozen=True)
 class Anchor:
-    """What widened bounds start from: the model that the last pass over all rows saw, and its errors.
+    """What widened bounds start from: the model that the last pass over all rows saw, and its errors."""
 
-    Parameters
-    ----------
-    weights
-        float32 codes (n,): the anchor model.
-    err_min, err_max
-        Bounds of label - prediction under the anchor model; err_min = 2**31 - 1: there never was a row.
-    least
-        The least prediction of the rows under the anchor model; says where a score may have been cut off at 0.
-    low, high
-        uint8 (length,): the box that holds the rows.
-    """
-
-    weights: Codes
+    weights: Codes  #: float32 codes (n,): the anchor model
+    #: bounds of label - prediction under the anchor model; err_min = 2**31 - 1: there never was a
+    #: row
     err_min: int
     err_max: int
+    #: the least prediction of the rows under the anchor model; says where a score may have been cut
+    #: off at 0
     least: int
+    #: uint8 (length,): the box that holds the rows
     low: Rows
     high: Rows
 
 
 @dataclass(frozen=True)
 class Exact:
-    """Exact sums over a row set.
+    """Exact sums over a row set."""
 
-    Parameters
-    ----------
-    rows
-        How many.
-    sums, squares
-        int64 (n,): column sums and sums of squares; sums[0] = squares[0] = rows.
-    right_hand_side
-        int64 (n,): c = Aᵀb.
-    gram
-        int64 (n, n), upper triangle, the rest 0: AᵀA (method `gram`), else None.
-    """
-
-    rows: int
+    rows: int  #: how many
+    #: int64 (n,): column sums and sums of squares; sums[0] = squares[0] = rows
     sums: Integers
     squares: Integers
-    right_hand_side: Integers
+    right_hand_side: Integers  #: int64 (n,): c = Aᵀb
+    #: int64 (n, n), upper triangle, the rest 0: AᵀA (method `gram`), else None
     gram: Integers | None
 
 
 @dataclass(frozen=True)
 class Memo(Exact):
-    """What a refit leaves for the next one: sums over the group's rows, and more. Opaque to the host, which stores it and hands it back.
+    """What a refit leaves for the next one: sums over the group's rows, and more. Opaque to the host, which stores it and hands it back."""
 
-    Parameters
-    ----------
-    method, target, window
-        What it is a memo of.
-    offsets
-        uint8 (length,): the group's fixed offsets.
-    epoch
-        Counts the refits since the full one; the job must name the same number.
-    d, u
-        float32 codes (n,) and (n, n): AᵀA = uᵀ diag(d) u, u with a unit diagonal (method `givens`), else None.
-    anchor
-        What widened bounds start from (target `slot`), else None.
-    """
-
+    #: what it is a memo of: `method`, `target`, `window`
     method: Method
     target: Label
     window: Window
-    offsets: Rows
-    epoch: int
+    offsets: Rows  #: uint8 (length,): the group's fixed offsets
+    epoch: int  #: counts the refits since the full one; the job must name the same number
+    #: float32 codes (n,) and (n, n): AᵀA = uᵀ diag(d) u, u with a unit diagonal (method `givens`),
+    #: else None
     d: Codes | None = None
     u: Codes | None = None
-    anchor: Anchor | None = None
+    anchor: Anchor | None = None  #: what widened bounds start from (target `slot`), else None
 
 
 @dataclass(frozen=True)
@@ -156,43 +128,29 @@ class Job:
 
     `rows` is the row set *after* the changes; hardware reads of it only what its configuration needs. Without a memo the job is a full training and the lists
     of changes are ignored.
-
-    Parameters
-    ----------
-    group
-        The group's number, which the result repeats.
-    window, offsets
-        The byte window and uint8 (length,) offsets. With a memo both must be the memo's.
-    rows
-        uint8 (m, length): all rows in order. Not descending.
-    labels
-        int64 (m,): slots, ascending (target `slot`); None with `rank`.
-    inserted
-        int64: indices into `rows` of rows that the memo has not, ascending.
-    removed
-        uint8 (k, length): rows of the memo that are no longer there.
-    removed_labels
-        int64 (k,): the slots that they had (target `slot`).
-    moved, moved_from
-        int64: indices into `rows` of old rows whose slot is another one now, ascending, and the slots they had (target `slot`).
-    memo, epoch
-        The last fit's memo and the epoch that the host believes it has.
-    limit
-        Target `slot`: the widest err_max - err_min that is published without a pass over all rows; -1: make the pass.
     """
 
-    group: int
+    group: int  #: the group's number, which the result repeats
+    #: the byte window and uint8 (length,) offsets; with a memo both must be the memo's
     window: Window
     offsets: Rows
-    rows: Rows
+    rows: Rows  #: uint8 (m, length): all rows in order. Not descending.
+    #: int64 (m,): slots, ascending (target `slot`); None with `rank`
     labels: Integers | None = None
+    #: int64: indices into `rows` of rows that the memo has not, ascending
     inserted: Integers = field(default_factory=_indices)
+    #: uint8 (k, length): rows of the memo that are no longer there
     removed: Rows = field(default_factory=lambda: np.zeros((0, 0), dtype=np.uint8))
+    #: int64 (k,): the slots that they had (target `slot`)
     removed_labels: Integers = field(default_factory=_indices)
+    #: int64: indices into `rows` of old rows whose slot is another one now, ascending
     moved: Integers = field(default_factory=_indices)
+    #: int64: the slots they had (target `slot`)
     moved_from: Integers = field(default_factory=_indices)
-    memo: Memo | None = None
-    epoch: int = 0
+    memo: Memo | None = None  #: the last fit's
+    epoch: int = 0  #: the epoch that the host believes the memo has
+    #: target `slot`: the widest err_max - err_min that is published without a pass over all rows;
+    #: -1: make the pass
     limit: int = 1 << 30
 
     @property
@@ -206,31 +164,17 @@ class Job:
 
 @dataclass(frozen=True)
 class Fit:
-    """What a refit publishes.
+    """What a refit publishes."""
 
-    Parameters
-    ----------
-    group
-        The job's.
-    weights
-        float32 codes (n,), bias first.
-    mask
-        bool (n,): columns that have a weight; the others' were set to 0 by the rank rule.
-    err_min, err_max
-        Every row has err_min <= label - prediction <= err_max. With no row: 1, 0.
-    rescanned
-        Whether the bounds come from a pass over all rows.
-    memo
-        For the next job; its epoch is what that job must name.
-    """
-
-    group: int
-    weights: Codes
+    group: int  #: the job's
+    weights: Codes  #: float32 codes (n,), bias first
+    #: bool (n,): columns that have a weight; the others' were set to 0 by the rank rule
     mask: NDArray[np.bool_]
+    #: every row has err_min <= label - prediction <= err_max. With no row: 1, 0.
     err_min: int
     err_max: int
-    rescanned: bool
-    memo: Memo
+    rescanned: bool  #: the bounds come from a pass over all rows
+    memo: Memo  #: for the next job; its epoch is what that job must name
 
     @property
     def values(self) -> NDArray[np.float32]:

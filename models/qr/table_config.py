@@ -145,17 +145,16 @@ def layout(columns: Sequence[tuple[int, int]], on_null: str = "error") -> TupleL
 
 @dataclass(frozen=True)
 class Segment:
-    """Rows that come or go: they lie in `pages` pages from the byte `address` on, or come through the ring there; `rows` of them behind the first `skip`;
-    `block`: the first page's number.
+    """Rows that come or go.
 
     Rows before them are walked and left alone; those behind them are not walked, and the last row is in the last page.
     """
 
-    address: int = 0
+    address: int = 0  #: the first byte of their pages, or of the ring through which these come
     pages: int = 0
-    skip: int = 0
+    skip: int = 0  #: rows before them
     rows: int = 0
-    block: int = 0
+    block: int = 0  #: the first page's number
 
 
 @dataclass(frozen=True)
