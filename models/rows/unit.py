@@ -64,18 +64,15 @@ def leaving_rows(row_bytes: int) -> int:
 
 @dataclass(frozen=True)
 class RowTable:
-    """Models whose rows the same indices name: their rows lie one behind the other in one row of memory.
+    """Models whose rows the same indices name: their rows lie one behind the other in one row of memory."""
 
-    `models`: names; `columns`: codes of a row of each; `lines`: rows that are held on the chip, no more than there are; `pinned`: rows, in order,
-    that keep their lines once they have them, the last ones; `keeping`: lines before those where rows stay that are asked for again.
-    """
-
-    models: tuple[str, ...]
-    columns: tuple[int, ...]
+    models: tuple[str, ...]  #: names
+    columns: tuple[int, ...]  #: codes of a row of each
     rows: int
-    lines: int
+    lines: int  #: rows that are held on the chip, no more than there are
+    #: rows, in order, that keep their lines once they have them, the last ones
     pinned: tuple[int, ...] = ()
-    keeping: int = 0
+    keeping: int = 0  #: lines before those where rows stay that are asked for again
 
     @property
     def passing(self) -> int:
@@ -119,21 +116,18 @@ class Slice:
 
 @dataclass(frozen=True)
 class RowUnitConfig:
-    """A row unit.
-
-    `lanes`, `width`: codes of a beat of a tuple, and bits of a code; `beats`: of a tuple; `batch`: tuples of one; `container`: bytes of a code in memory;
-    `bus_bytes`: of a word of the port; `commands`: rows fetched at once; `bags`: places of each index in turn, () where equal ones are looked up as well.
-    """
+    """A row unit."""
 
     tables: tuple[RowTable, ...]
     places: tuple[Place, ...]
-    lanes: int
-    width: int
-    beats: int
-    batch: int
-    container: int
-    bus_bytes: int
-    commands: int = UNDER_WAY
+    lanes: int  #: codes of a beat of a tuple
+    width: int  #: bits of a code
+    beats: int  #: of a tuple
+    batch: int  #: tuples of a batch
+    container: int  #: bytes of a code in memory
+    bus_bytes: int  #: of a word of the port
+    commands: int = UNDER_WAY  #: rows fetched at once
+    #: places of each index in turn, () where equal ones are looked up as well
     bags: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
