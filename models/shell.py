@@ -222,32 +222,18 @@ COUNTERS_BASE = 0x40
 
 @dataclass(frozen=True)
 class RegisterMap:
-    """The whole map of one engine.
+    """The whole map of one engine."""
 
-    Parameters
-    ----------
-    engine
-        The engine's registers, in order.
-    counters
-        Its event counters, in order.
-    monitors
-        Streams whose state is readable, one 32-bit word each: bit 0 valid, bit 1 ready, bits 16 up the level.
-    design
-        32 bits that identify the design.
-    errors
-        Enumerations of the engine's own error codes; those of `ErrorCode` every engine has.
-    cycle_bits
-        Bits in which `cycles` is counted, 1 to 64; the others read as 0.
-    vault
-        What the engine has of the vault: no registers, but pins of the top.
-    """
-
-    engine: tuple[EngineRegister, ...] = ()
-    counters: tuple[Counter, ...] = ()
+    engine: tuple[EngineRegister, ...] = ()  #: the engine's registers, in order
+    counters: tuple[Counter, ...] = ()  #: its event counters, in order
+    #: streams whose state is readable, one 32-bit word each: bit 0 valid, bit 1 ready, bits 16 up
+    #: the level
     monitors: tuple[Monitor, ...] = ()
-    design: int = 0
-    cycle_bits: int = 64
+    design: int = 0  #: 32 bits that identify the design
+    cycle_bits: int = 64  #: bits in which `cycles` is counted, 1 to 64; the others read as 0
+    #: enumerations of the engine's own error codes; those of `ErrorCode` every engine has
     errors: tuple[ErrorEntry, ...] = ()
+    #: what the engine has of the vault: no registers, but pins of the top
     vault: tuple[VaultValue, ...] = ()
     registers: tuple[Register, ...] = field(init=False)
 
