@@ -25,31 +25,20 @@ __all__ = ["PortConfig", "WalkConfig"]
 class WalkConfig:
     """A table and what a kernel wants of its tuples.
 
-    Parameters
-    ----------
-    schema
-        Columns in attribute order and the page size.
-    layout
-        Which column element goes to which flat position, and the policy for NULL in a used column.
-    format
-        The engine's number format; every value is converted to it.
-    visibility
-        "hints": decided tuple by tuple from the page alone, see `docs/explanation/striders.md`; "all": whoever prepared the pages vouches that
-        every NORMAL tuple is visible.
-    policy
-        What values do that the format does not hold.
-
     Raises
     ------
     ValueError
         A NaN is to pass in a format without one. A source reads a text or dropped column, elements outside an array, or positions outside the beats.
     """
 
-    schema: Schema
+    schema: Schema  #: columns in attribute order and the page size
+    #: which column element goes to which flat position, and the policy for NULL in a used column
     layout: TupleLayout
-    format: Format
+    format: Format  #: the engine's number format; every value is converted to it
+    #: "hints": decided tuple by tuple from the page alone, see `docs/explanation/striders.md`;
+    #: "all": whoever prepared the pages vouches that every NORMAL tuple is visible
     visibility: str = "hints"
-    policy: InputPolicy = ERRORS
+    policy: InputPolicy = ERRORS  #: what values do that the format does not hold
 
     def __post_init__(self) -> None:
         if self.policy.passes and not self.format.is_float:
@@ -161,54 +150,34 @@ class WalkConfig:
 
 @dataclass(frozen=True)
 class PortConfig:
-    """Parameters of one `AccessPort`: all that the hardware is generic over. A port serves any schema whose program fits.
+    """Parameters of one `AccessPort`: all that the hardware is generic over. A port serves any schema whose program fits."""
 
-    Parameters
-    ----------
-    page_size
-        Bytes of a page, 1024 … 32768, a power of two.
-    bus_bytes
-        Bytes of a bus word: 4, 8, 16, 32 or 64.
-    lanes, beats
-        A tuple is `beats` beats of `lanes` codes.
-    format
-        The codes' format.
-    types
-        PostgreSQL types that the converters understand.
-    striders
-        Striders; Strider w takes pages w, w + striders, …
-    buffers
-        Page buffers a Strider, at least 2. The port holds `credits` = striders × buffers pages.
-    slots
-        Whole-tuple slots of a Strider's tuple buffer, at least 2. With several Striders about one page's tuples (plus one) let them work
-        side by side, for the collector takes the tuples page by page.
-    program_depth
-        Instructions that the program memory holds.
-    latency
-        Cycles from a window's issue to the first issue that sees what it says: 4, or 5 with a register behind the page buffers' block RAMs, for parts
-        where these take a large share of a cycle.
-    program
-        The words of the one program that the port is to run: then it is part of the hardware, which has nothing that this program does
-        not use, and what arrives as a program is forgotten. Cycles and results are the same.
-    integers
-        As of `TupleLayout`.
-    ring
-        Page slots in memory, which the host fills in turn (`models.ring`); 0: the table lies there whole.
-    """
-
-    page_size: int
-    bus_bytes: int
+    page_size: int  #: bytes of a page, 1024 … 32768, a power of two
+    bus_bytes: int  #: bytes of a bus word: 4, 8, 16, 32 or 64
+    #: a tuple is `beats` beats of `lanes` codes
     lanes: int
     beats: int
-    format: Format
-    types: tuple[str, ...]
-    striders: int = 1
+    format: Format  #: the codes' format
+    types: tuple[str, ...]  #: PostgreSQL types that the converters understand
+    striders: int = 1  #: Strider w takes pages w, w + striders, …
+    #: page buffers a Strider, at least 2; the port holds `credits` = striders × buffers pages
     buffers: int = 2
+    #: whole-tuple slots of a Strider's tuple buffer, at least 2. With several Striders about one
+    #: page's tuples (plus one) let them work side by side, for the collector takes the tuples page
+    #: by page.
     slots: int = 4
-    program_depth: int = 64
+    program_depth: int = 64  #: instructions that the program memory holds
+    #: the words of the one program that the port is to run: then it is part of the hardware, which
+    #: has nothing that this program does not use, and what arrives as a program is forgotten.
+    #: Cycles and results are the same.
     program: tuple[int, ...] | None = None
+    #: cycles from a window's issue to the first issue that sees what it says: 4, or 5 with a
+    #: register behind the page buffers' block RAMs, for parts where these take a large share of a
+    #: cycle
     latency: int = 4
-    integers: Integers = ()
+    integers: Integers = ()  #: as of `TupleLayout`
+    #: page slots in memory, which the host fills in turn (`models.ring`); 0: the table lies there
+    #: whole
     ring: int = 0
 
     @property

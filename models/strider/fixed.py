@@ -51,21 +51,20 @@ class Form:
 
 @dataclass(frozen=True)
 class FixedProgram:
-    """`place_bits`: of an address within the page and whatever is added to it; `index_bits`: of a count of elements; `attribute_bits`: of an
-    attribute's number; `bitmap_bits`: of a group of null bits; `granule`: what all windows' addresses are multiples of; `forms`: of the body.
-
-    `words` are the body as the hardware keeps it, a word of `width` bits an instruction; `fields` say by the name of a field, lowest bit first, which bit
-    of the word a bit is (the same one for bits that are alike in all instructions), or `~value` of one that never changes."""
+    """A built-in program's body, and the bits that it needs."""
 
     instructions: tuple[Instruction, ...]
-    place_bits: int
-    index_bits: int
-    attribute_bits: int
-    bitmap_bits: int
-    granule: int
-    forms: tuple[Form, ...]
+    place_bits: int  #: of an address within the page and whatever is added to it
+    index_bits: int  #: of a count of elements
+    attribute_bits: int  #: of an attribute's number
+    bitmap_bits: int  #: of a group of null bits
+    granule: int  #: what all windows' addresses are multiples of
+    forms: tuple[Form, ...]  #: of the body
+    #: the body as the hardware keeps it, a word of `width` bits an instruction
     words: tuple[int, ...]
     width: int
+    #: by the name of a field, lowest bit first, which bit of the word a bit is (the same one for
+    #: bits that are alike in all instructions), or `~value` of one that never changes
     fields: dict[str, tuple[int, ...]]
 
     @classmethod

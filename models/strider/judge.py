@@ -28,23 +28,16 @@ CODES = {
 
 @dataclass
 class RowCounts:
-    """What became of rows and values, up to the end or the error.
+    """What became of rows and values, up to the end or the error."""
 
-    `skipped`: rows left out: invisible, or because of a NULL or a NaN; `nan_rows`: those with a NaN;
-    `saturated`: values of the other rows that became the end of the format's range; `not_finite`:
-    values of them that are no finite numbers and passed; `lost`: columns that became one number (see `lost`);
-    `index_rows`, `unseen_rows`: rows left out because an index names no row, or a category is not known; `unseen_last`: such
-    rows that have the last row of the model for it.
-    """
-
-    skipped: int = 0
-    nan_rows: int = 0
-    saturated: int = 0
-    not_finite: int = 0
-    lost: tuple[str, ...] = ()
-    index_rows: int = 0
-    unseen_rows: int = 0
-    unseen_last: int = 0
+    skipped: int = 0  #: rows left out: invisible, or because of a NULL or a NaN
+    nan_rows: int = 0  #: those with a NaN
+    saturated: int = 0  #: values of the other rows that became the end of the format's range
+    not_finite: int = 0  #: values of them that are no finite numbers and passed
+    lost: tuple[str, ...] = ()  #: columns that became one number (see `lost`)
+    index_rows: int = 0  #: rows left out because an index names no row
+    unseen_rows: int = 0  #: rows left out because a category is not known
+    unseen_last: int = 0  #: such rows that have the last row of the model for it
 
     @property
     def lost_columns(self) -> dict[str, int]:

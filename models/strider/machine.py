@@ -61,19 +61,15 @@ ARRAY_HEADER = 24
 
 @dataclass
 class Event:
-    """What a loop start leads to.
+    """What a loop start leads to."""
 
-    kind
-        "tuple"; "null": a tuple left out because of a NULL; "void": one because of a NaN, when all of it was read; "end" of the page;
-        "error".
-    wait
-        Cycles from the last event's loop start (the first event: from the page's start) to this one's, if a slot is free.
-    issue
-        Cycles from this loop start to the issue that completes the tuple (or is in error).
-    """
-
+    #: "tuple"; "null": a tuple left out because of a NULL; "void": one because of a NaN, when all
+    #: of it was read; "end" of the page; "error"
     kind: str
+    #: cycles from the last event's loop start (the first event: from the page's start) to this
+    #: one's, if a slot is free
     wait: int
+    #: cycles from this loop start to the issue that completes the tuple (or is in error)
     issue: int
     code: HardwareCode = ErrorCode.OK
     line: int = 0

@@ -35,28 +35,17 @@ _CHUNK = 2048
 
 @dataclass
 class Regular:
-    """Which of some pages are regular, and where the values of their tuples lie.
+    """Which of some pages are regular, and where the values of their tuples lie."""
 
-    pages
-        Boolean, one for each page.
-    counts
-        Line pointers of each page (only meaningful where it is regular).
-    data
-        Addresses in the flattened pages of the regular pages' tuples' data, in row order.
-    places
-        Offset of each used column's (first) value from there, by attribute index.
-    fits
-        How the tuples' values fit, by flat position; no columns where all fit whatever they are.
-    left
-        Whether a value leaves the tuple out.
-    """
-
-    pages: NDArray[np.bool_]
-    counts: NDArray[np.int64]
+    pages: NDArray[np.bool_]  #: one for each page
+    counts: NDArray[np.int64]  #: line pointers of each page (only meaningful where it is regular)
+    #: addresses in the flattened pages of the regular pages' tuples' data, in row order
     data: NDArray[np.int64]
+    #: offset of each used column's (first) value from there, by attribute index
     places: dict[int, int]
+    #: how the tuples' values fit, by flat position; no columns where all fit whatever they are
     fits: NDArray[np.uint8]
-    left: NDArray[np.bool_]
+    left: NDArray[np.bool_]  #: a value leaves the tuple out
 
 
 def _gather(flat: NDArray[np.uint8], at: NDArray[np.int64], count: int) -> NDArray[np.uint8]:
