@@ -90,20 +90,20 @@ class Recorded:
 class Line:
     """Arrivals over a line that brings a page in `interval` cycles, one after the other, and waits while the ring is full.
 
-    It begins with a page `way` cycles after its slot is free, with the first one in cycle `begins`. Pages come in cycles that are `phase` modulo
-    `turn`, so that the lines of several ports do not raise their registers at once. `total`: pages over all epochs. `times`: when those came that were asked
-    for; `waited`: cycles in which the engine had read all that had come. As a host keeps no such time,
+    Pages come in cycles that are `phase` modulo `turn`, so that the lines of several ports do not raise their registers at once. As a host keeps no such time,
     cycles of a line are an estimate of a board's; a simulation keeps it (`sim.machine.Feed`).
     """
 
     slots: int
-    total: int
+    total: int  #: pages over all epochs
     interval: int
-    way: int = 4
+    way: int = 4  #: cycles from when a slot is free to when the line begins with its page
     phase: int = 0
     turn: int = 4
-    begins: int = 0
+    begins: int = 0  #: the cycle of the first one
+    #: when those came that were asked for
     times: list[int] = field(default_factory=list, init=False)
+    #: cycles in which the engine had read all that had come
     waited: int = field(default=0, init=False)
     _read: int = field(default=0, init=False)
     _free: dict[int, int] = field(default_factory=dict, init=False)
