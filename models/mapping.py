@@ -40,19 +40,15 @@ ULTRA_BITS = 4096 * 72
 
 @dataclass(frozen=True)
 class Storage:
-    """A memory as hardware writes it: `depth` words of `width` bits, one write port with `granules` write enables (0: read only), `readers` ports.
-
-    `clocked`: reads take a cycle; only such memories can be block RAM. `transparent`: what is written is read in the same cycle. `apart`: nobody uses
-    what is read of a word while it is written (`hdl.apart`).
-    """
+    """A memory as hardware writes it: `depth` words of `width` bits."""
 
     width: int
     depth: int
-    readers: int = 1
-    granules: int = 1
-    clocked: bool = True
-    transparent: bool = False
-    apart: bool = False
+    readers: int = 1  #: ports to read
+    granules: int = 1  #: write enables of the one write port; 0: read only
+    clocked: bool = True  #: reads take a cycle; only such memories can be block RAM
+    transparent: bool = False  #: what is written is read in the same cycle
+    apart: bool = False  #: nobody uses what is read of a word while it is written (`hdl.apart`)
 
     @property
     def shape(self) -> Shape:
@@ -73,23 +69,23 @@ class Mapped:
 
 @dataclass(frozen=True)
 class _Ram:
-    """One kind of block: `cost`, `address` bits for the narrowest of `widths`, bits per write enable (`byte`), the narrowest written width, LUT RAM or not,
-    whether a word that is being written is read as it was (`old`) or as it becomes (`new`), which otherwise takes logic, and whether only used bits cost
-    (`scaled`). A copy has `readers` beside its writer, `roms` without one; it is `cells` of LUT RAM, or so many `blocks`."""
+    """One kind of block."""
 
     cost: int
-    address: int
+    address: int  #: bits for the narrowest of `widths`
     widths: tuple[int, ...]
-    byte: int
-    least: int = 0
-    distributed: bool = False
+    byte: int  #: bits per write enable
+    least: int = 0  #: the narrowest written width
+    distributed: bool = False  #: it is LUT RAM
+    #: a word that is being written is read as it was, which otherwise takes logic
     old: bool = False
+    #: a word that is being written is read as it becomes, which otherwise takes logic
     new: bool = False
-    scaled: bool = False
-    readers: int = 1
-    roms: int = 1
-    cells: int = 1
-    blocks: int = 1
+    scaled: bool = False  #: only used bits cost
+    readers: int = 1  #: of a copy, beside its writer
+    roms: int = 1  #: readers of a copy without a writer
+    cells: int = 1  #: of LUT RAM, in a copy
+    blocks: int = 1  #: in a copy
 
     @property
     def huge(self) -> bool:
