@@ -22,7 +22,11 @@ __all__ = ["BeatLoader", "BeatWriter", "beat_members", "beat_ports"]
 
 
 def beat_members(plan: AnalyticsPlan) -> dict[str, Member]:
-    """Return what a core has for whoever loads its models and reads them; see `Core`."""
+    """Return what a core has for whoever loads its models and reads them.
+
+    A beat is written into the model whose bit of `model_write` is set. One that is read comes from
+    each model a cycle later, and stays with `model_hold`.
+    """
     placed = blocks(plan)
     if not placed:
         return {}

@@ -23,7 +23,12 @@ def _in_memory(plan: AnalyticsPlan) -> list[int]:
 
 
 def row_members(plan: AnalyticsPlan) -> dict[str, Member]:
-    """Return what a core has for whoever fills its lines and reads them; see `Core`."""
+    """Return what a core has for whoever fills its lines and reads them.
+
+    `row_busy`: models whose rows are changed in this cycle. `row_…`: a line's beat that is written,
+    for each model, in the tables' order. `row_read…`: one that is read; each model's comes a cycle
+    later.
+    """
     if plan.row_unit is None:
         return {}
     # models whose rows are changed in this cycle
