@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -11,17 +11,19 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 __all__ = ["hints_of", "misfit"]
 
 
-@cache
-def hints_of(kind: type) -> dict[str, Any]:
+def _read(kind: Any) -> dict[str, Any]:
     """Return the types of a record's fields; what is known to type checkers alone is anything."""
     unknown: dict[str, Any] = {}
     while True:
         try:
             return get_type_hints(kind, localns=unknown)
         except NameError as problem:
-            if problem.name in unknown:
+            if str(problem.name) in unknown:
                 raise
-            unknown[problem.name] = Any
+            unknown[str(problem.name)] = Any
+
+
+hints_of: Callable[[Any], dict[str, Any]] = cache(_read)
 
 
 def misfit(value: Any, hint: Any, place: str = "") -> str | None:
@@ -32,9 +34,8 @@ def misfit(value: Any, hint: Any, place: str = "") -> str | None:
         return None if None in places else max(places, key=lambda found: len(found or ""))
     if kind is Any or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
         kind = object  # what a value cannot be asked for
-    if not isinstance(value, int | float if kind is float else kind):
-        return place
-    if isinstance(value, bool) and kind not in (bool, object):
+    fits = isinstance(value, int | float if kind is float else kind)
+    if not fits or (isinstance(value, bool) and kind not in (bool, object)):
         return place
     for inside, one, where in _parts(value, kind, inner):
         if (found := misfit(inside, one, f"{place}{where}")) is not None:
@@ -42,10 +43,10 @@ def misfit(value: Any, hint: Any, place: str = "") -> str | None:
     return None
 
 
-def _parts(value: Any, kind: type, inner: Sequence[Any]) -> Iterator[tuple[Any, Any, str]]:
+def _parts(value: Any, kind: Any, inner: tuple[Any, ...]) -> Iterator[tuple[Any, Any, str]]:
     """Yield what a value consists of, each with its type and its place."""
-    if dataclasses.is_dataclass(value):
-        hints = hints_of(type(value))
+    if hasattr(value, "__dataclass_fields__"):
+        hints = hints_of(value.__class__)
         for field in dataclasses.fields(value):
             yield getattr(value, field.name), hints[field.name], f".{field.name}"
     elif kind is tuple and inner:

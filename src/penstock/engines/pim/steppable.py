@@ -23,16 +23,13 @@ _MOST = 1 << 24
 def check(design: PimDesign) -> None:
     """Compute what the host computes of a token of zeros. Raises ValueError, and whatever that raises, for what cannot be stepped."""
     heads = design.heads // design.group
-    rows = []
+    rows: list[int] = []
+    of = {"items": design.batch * heads, "tokens": 1, "heads": heads}
     for recurrent in design.recurrents:
         TopologicalSorter({n: node.inputs for n, node in enumerate(recurrent.nodes)}).prepare()
         for part in recurrent.parts:
             _step(part)
-        forms = (part.form for part in recurrent.parts)
-        layouts = (
-            Layout(design.device, *form, design.batch * heads, 1, heads=heads) for form in forms
-        )
-        rows.append(sum(layout.rows for layout in layouts))
+        rows.append(sum(Layout(design.device, *part.form, **of).rows for part in recurrent.parts))
     used = sum(rows[layer] for layer in design.layers)
     if not 0 < used <= design.device.rows:
         raise ValueError(f"{used} rows of banks that have {design.device.rows}")
@@ -42,15 +39,13 @@ def _step(part: Recurrent) -> None:
     """Compute operands, results and the host's states of one token."""
     if part.mode not in MODES:
         raise ValueError(f"no recurrence {part.mode!r:.40}")
-    (rows, columns), shapes = part.shape, shapes_of(part)
-    assert rows is not None and columns is not None
+    (_, head, many), shapes = part.form, shapes_of(part)
     for name, shape in shapes.items():
         if min(shape, default=1) < 1 or (name != part.state and math.prod(shape) > _MOST):
             raise ValueError(f"{name!r:.40} has the shape {shape}")
     values = {name: np.zeros((1, *shape)) for name, shape in shapes.items() if name != part.state}
-    wide = rows if part.mode == "score" else columns
+    wide = head if part.mode == "attend" else many
     values |= {name: np.zeros((1, wide)) for name in part.results}
-    head, many = (rows, columns) if part.mode == "update" else (columns, rows)
     for one in part.passes:
         for node, size in ((one.d, head), (one.k, head), (one.q, head), (one.v, many)):
             if node is not None:
