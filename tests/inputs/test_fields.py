@@ -30,7 +30,7 @@ class Outer:
     more: Mapping[str, Inner] | None = None
     anything: Any = None
     timed: Timed | None = None
-    late: Unknown = 7  # type: ignore[name-defined]  # noqa: F821
+    late: Unknown = 7  # type: ignore[name-defined]
 
 
 RIGHT = Outer(Inner("x", (1, None)), more={"k": Inner("y")}, timed=Inner("z"))  # type: ignore[arg-type]
