@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from contextlib import suppress
 
 import click
 from click.shell_completion import CompletionItem
@@ -62,12 +63,10 @@ def kernels(_context: click.Context, _of: click.Parameter, word: str) -> list[Co
     file, colon, name = word.rpartition(":")
     if not colon:
         return [CompletionItem(word, type="file")]
-    try:
-        with _KERNELS.parsing(file):
-            module = ast.parse(_KERNELS.data(file))
-    except InputError:
-        return []
-    return [CompletionItem(f"{file}:{found}") for found in _names(module) if found.startswith(name)]
+    with suppress(InputError), _KERNELS.parsing(file):
+        found = list(_names(ast.parse(_KERNELS.data(file))))
+        return [CompletionItem(f"{file}:{one}") for one in found if one.startswith(name)]
+    return []
 
 
 def _names(module: ast.Module) -> Iterable[str]:
