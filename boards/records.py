@@ -11,8 +11,9 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args
 
+from ..models.fields import hints_of
 from ..models.inputs import Input
 from ..models.target import RESOURCES, Capacity, Part, Reserve, Target
 
@@ -127,7 +128,7 @@ def _made(table: Any, kind: type[Made], key: str) -> Made:
     """Return the record of a table, which checks what it holds."""
     if not isinstance(table, dict):
         raise Misread(key, f"expected a table, not {table!r:.99}")
-    hints, fields = get_type_hints(kind), {}
+    hints, fields = hints_of(kind), {}
     for name, value in table.items():
         if name not in hints:
             raise Misread(f"{key}.{name}", f"unknown; expected one of {', '.join(hints)}")

@@ -9,15 +9,14 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args
 
 from .errors import Error
+from .fields import hints_of, misfit
 from .link.kinds import KINDS
 from .memory import ON_CHIP, Dram, FixedLatency, parse_memory
 from .memory.sdram import CHIP, CHIPS, Chip
@@ -47,23 +46,6 @@ _FIELDS: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text("utf-8")
 )
 
-_hints: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
-
-
-def _is(value: Any, hint: Any) -> bool:
-    """Return whether a value is of a field's type. A whole number is a number, and True is none."""
-    inner = get_args(hint)
-    if get_origin(hint) is UnionType:
-        return any(_is(value, one) for one in inner)
-    if get_origin(hint) is tuple:
-        if not isinstance(value, tuple):
-            return False
-        each = inner[:1] * len(value) if inner[-1] is ... else inner
-        return len(value) == len(each) and all(map(_is, value, each))
-    return isinstance(value, int | float if hint is float else hint) and (
-        hint is bool or not isinstance(value, bool)
-    )
-
 
 def _limit(value: Any, what: Mapping[str, Any], others: Mapping[str, Any]) -> str:
     """Return what a field may hold, "" where the value is that. `others`: of the same record."""
@@ -71,7 +53,10 @@ def _limit(value: Any, what: Mapping[str, Any], others: Mapping[str, Any]) -> st
         return "" if value in what["among"] else f"one of {', '.join(filter(None, what['among']))}"
     if "like" in what:
         return "" if re.fullmatch(what["like"], value, re.ASCII) else what["may"]
-    numbers = [n for n in (value if isinstance(value, tuple) else (value,)) if _is(n, float)]
+    inside = value if isinstance(value, tuple) else (value,)
+    numbers = [n for n in inside if misfit(n, float) is None]
+    if isinstance(value, str) and not value.isprintable():
+        return "a text that can be shown on a line"
     least, most = what.get("least", 0), what.get("most", 1 << 53)
     if isinstance(most, str):
         if not value <= others[most]:  # NaN too
@@ -111,10 +96,10 @@ class _Record:
         return {n: what for kind in kinds for n, what in _FIELDS.get(kind.__name__, {}).items()}
 
     def __post_init__(self) -> None:
-        hints, described = _hints(type(self)), self._described()
+        hints, described = hints_of(type(self)), self._described()
         values = {name: getattr(self, name) for name in hints}
         for name, hint in hints.items():
-            if not _is(values[name], hint):
+            if misfit(values[name], hint) is not None:
                 self._refuse(name, _TYPES.get(hint) or str(getattr(hint, "__name__", hint)))
         for name, value in values.items():
             if may := _limit(value, described[name], values):

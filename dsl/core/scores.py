@@ -14,7 +14,7 @@ from .graph import Graph, Node, Region, Variable
 from .kernel import AnyKernel, Parameter
 from .operations import ELEMENTWISE, apply
 
-__all__ = ["ScoreKernel", "evaluate", "graph_from_json", "graph_to_json", "linear"]
+__all__ = ["ScoreKernel", "computed", "evaluate", "graph_from_json", "graph_to_json", "linear"]
 
 
 @dataclass
@@ -154,7 +154,8 @@ def graph_from_json(data: Mapping[str, Any]) -> Graph:
     for index, node in enumerate(nodes):
         if not all(0 <= operand < index for operand in node.inputs):
             raise ValueError(f"{node.op!r:.60} takes a value that comes later")
-        shapes += [node.shape, _computed(node, [nodes[operand].shape for operand in node.inputs])]
+        own = computed(node.op, [nodes[operand].shape for operand in node.inputs])
+        shapes += [node.shape, own or ()]
     for shape in shapes:
         if min(shape, default=1) < 1 or math.prod(shape) > most:
             raise ValueError(f"a value of its score has the shape {shape!r:.60}")
@@ -164,14 +165,14 @@ def graph_from_json(data: Mapping[str, Any]) -> Graph:
     return Graph(data["name"], nodes, variables, root, None, 1, 0, score=data["score"])
 
 
-def _computed(node: Node, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the shape that an operation gives, where it may be larger than its operands' shapes."""
-    if node.op in ELEMENTWISE:
+def computed(op: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """Return the shape that an operation gives; None where it is no larger than its operands' shapes."""
+    if op in ELEMENTWISE:
         return np.broadcast_shapes(*shapes)
-    if node.op in ("outer", "matmul"):
+    if op in ("outer", "matmul"):
         left, right = shapes
-        return left + right if node.op == "outer" else (*left[:-1], *right[1:])
-    return node.shape
+        return left + right if op == "outer" else (*left[:-1], *right[1:])
+    return None
 
 
 def _held(attrs: Mapping[str, Any]) -> dict[str, Any]:

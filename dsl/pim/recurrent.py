@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.operations import apply
+from ..core.scores import computed
 
 __all__ = ["HostNode", "Pass", "Recurrent", "in_turn", "reached"]
 
@@ -189,9 +191,11 @@ class Recurrent:
             source = self.nodes[source.inputs[0]]
         return str(source.attrs["name"]) if source.op == "input" else None
 
-    def host(self, values: Mapping[str, np.ndarray], wanted: int) -> np.ndarray:
+    def host(
+        self, values: Mapping[str, np.ndarray], wanted: int, most: int | None = None
+    ) -> np.ndarray:
         """Return a node's values: `values` has those of inputs, of the host's states and of results by name, with an axis of
-        heads and tokens in front; so has what is returned."""
+        heads and tokens in front; so has what is returned. Raises ValueError for a value of over `most` elements."""
         done: dict[int, tuple[np.ndarray, bool]] = {}
         for number, node in in_turn(wanted, self.nodes.__getitem__, done):
             if node.op == "const":
@@ -203,6 +207,9 @@ class Recurrent:
                 done[number] = np.squeeze(value, node.attrs["axis"] + int(batched)), batched
             else:
                 inputs = [done[n] for n in node.inputs]
+                shape = computed(node.op, [v.shape for v, _ in inputs]) or ()
+                if most is not None and math.prod(shape) > most:
+                    raise ValueError(f"{node.op!r:.40} gives the shape {shape}")
                 with np.errstate(all="ignore"):
                     value = apply(
                         node.op, [v for v, _ in inputs], dict(node.attrs), [f for _, f in inputs]

@@ -142,9 +142,8 @@ class MapState(Closing):
             ):
                 raise StateError(f"{path} is missing beside the state of a map")
             return self._tell(identity)
-        with _SMALL.parsing(path):
-            content = dict(_SMALL.json(path))
-        if content.keys() != identity.keys():
+        content = _SMALL.json(path)
+        if not isinstance(content, dict) or content.keys() != identity.keys():
             raise StateError(f"{path} was changed")
         if content.get("map") != identity["map"]:
             raise StateError(f"{self.folder} has the state of another map")
@@ -215,7 +214,7 @@ class MapState(Closing):
 
     @staticmethod
     def _has_records(path: Path) -> bool:
-        return any(_LOGGED.data(path)[HEAD:])
+        return any(MapState.content(path)[HEAD:])
 
     def _synced(self) -> tuple[str, int]:
         """Return the name of the log that was on disk last, and its bytes then."""

@@ -346,8 +346,7 @@ def _frequency(kind: Any, metadata: Mapping[bytes, bytes]) -> str | None:
     if getattr(kind, "extension_name", "") == "pandas.period":
         return str(kind.freq)
     if metadata.get(b"ARROW:extension:name") == b"pandas.period":
-        frequency = _PERIODS.json_of(metadata[b"ARROW:extension:metadata"], "its metadata")
-        return str(frequency["freq"])
+        return str(_PERIODS.json_of(metadata[b"ARROW:extension:metadata"], "its metadata")["freq"])
     return None
 
 

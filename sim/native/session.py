@@ -125,11 +125,6 @@ class Session(Closing):
         self._windows[base, space] = array
         self._api.penstock_map(self._handle, base, array.ctypes.data, array.nbytes, writable, space)
 
-    def unmap(self, base: int, space: int = 0) -> None:
-        """Take back a window."""
-        del self._windows[base, space]
-        self._api.penstock_unmap(self._handle, base, space)
-
     def change(self, cycle: int, address: int, data: bytes, space: int = 0) -> None:
         """Change bytes of mapped memory when the cycle `cycle` of the session begins."""
         self._api.penstock_change(self._handle, space, cycle, address, data, len(data))
@@ -340,14 +335,6 @@ class Session(Closing):
         room = (RawNote * 64)()
         count = self._api.penstock_notes(self._handle, room, 64)
         return [Note(n.port, Violation(n.kind), n.cycle, n.address) for n in room[:count]]
-
-    def fail_read(self, port: int, beat: int) -> None:
-        """Answer the `beat`-th next read beat of a port (1: the next) with SLVERR; 0 takes it back."""
-        self._api.penstock_fail(self._handle, port, 0, beat)
-
-    def fail_write(self, port: int, burst: int) -> None:
-        """Answer the `burst`-th next write burst of a port with SLVERR."""
-        self._api.penstock_fail(self._handle, port, 1, burst)
 
     def trace(self, path: str | Path, *, first: int = 0, cycles: int = 1 << 62) -> None:
         """Write the waves of cycles `first` to `first + cycles` of the session to a file, closed with the session.

@@ -19,6 +19,7 @@ from penstock.engines.base import Design, Given
 from penstock.errors import bad_value, no_option, not_both, not_one_of
 from penstock.feasible import check_bus, feasible
 from penstock.host.sources import SourceError, Table, open_table
+from penstock.models.fields import misfit
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Format
 from penstock.models.target import Target
@@ -70,6 +71,8 @@ def opened(folder: str | Path, trust: bool = False) -> tuple[Design, dict[str, A
             for word in (design.name, *map(str, design.lines().values())):
                 if not _WORDS.fullmatch(word):  # exports have it in programs
                     raise ValueError(f"{word!r:.60} is no name of a kernel, and no line of one")
+            if (where := misfit(design, type(design))) is not None:
+                raise ValueError(f"its {where[1:]} is of another type")
             now = design.manifest()
             other = [k for k in now if as_json({k: manifest[k]}) != as_json({k: now[k]})]
             other += [name for name, data in design.images().items() if files[name] != data]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from contextlib import suppress
 
 import click
 from click.shell_completion import CompletionItem
@@ -62,12 +63,10 @@ def kernels(_context: click.Context, _of: click.Parameter, word: str) -> list[Co
     file, colon, name = word.rpartition(":")
     if not colon:
         return [CompletionItem(word, type="file")]
-    try:
-        with _KERNELS.parsing(file):
-            module = ast.parse(_KERNELS.data(file))
-    except InputError:
-        return []
-    return [CompletionItem(f"{file}:{entry}") for entry in _names(module) if entry.startswith(name)]
+    with suppress(InputError), _KERNELS.parsing(file):
+        entries = list(_names(ast.parse(_KERNELS.data(file))))
+        return [CompletionItem(f"{file}:{entry}") for entry in entries if entry.startswith(name)]
+    return []
 
 
 def _names(module: ast.Module) -> Iterable[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -128,19 +129,16 @@ def _content(
 
 def _ours(manifest: Path) -> bool:
     """Return whether a file is the manifest of a design, of whatever version."""
-    try:
+    with suppress(OutputError):
         return b'\n "penstock": ' in _MANIFEST.data(manifest)
-    except OutputError:
-        return False
+    return False
 
 
 def _listed(manifest: Path) -> set[str]:
     """Return the files that an earlier design's manifest lists."""
-    try:
-        with _MANIFEST.parsing(manifest):
-            return set(map(str, _MANIFEST.json(manifest)["files"]))
-    except OutputError:
-        return set()
+    with suppress(OutputError), _MANIFEST.parsing(manifest):
+        return set(map(str, _MANIFEST.json(manifest)["files"]))
+    return set()
 
 
 def earlier(path: str | Path) -> tuple[str, ...]:

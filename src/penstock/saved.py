@@ -64,8 +64,10 @@ _JSON = Input("JSON", AGAIN, unfit)
 
 
 def folder_error(place: Path, what: str, hint: str = AGAIN) -> FolderError:
-    """Return the error that concerns a file of a design's folder, or the folder."""
-    return FolderError(Diagnostic("E806", f"{place} {what}", Span.whole(str(place)), hint=hint))
+    """Return the error that concerns a file of a design's folder, or the folder. A terminal obeys nothing in it."""
+    texts = (str(place), what)
+    where, shown = ("".join(c if c.isprintable() else "\ufffd" for c in text) for text in texts)
+    return FolderError(Diagnostic("E806", f"{where} {shown}", Span.whole(where), hint=hint))
 
 
 def untrusted(what: str, where: str, why: str) -> KernelError:

@@ -67,6 +67,5 @@ def encoded(path: str, scores: Scores) -> bytes:
     from pyarrow import parquet
 
     values = arrow.array(scores.values.data, mask=np.ma.getmaskarray(scores.values))
-    columns: dict[str, Any] = {**places, scores.name: values}
-    parquet.write_table(arrow.table(columns), memory)
+    parquet.write_table(arrow.table({**places, scores.name: values}), memory)
     return memory.getvalue()

@@ -22,6 +22,7 @@ from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.shell import FitError
 from penstock.sim.native.machine import NativeMachine
+from testbench.faults import fail_read
 from testbench.learned_index import SMALL
 from testbench.qr import build
 from testbench.qr_cases import slot_plan
@@ -244,7 +245,7 @@ def test_an_error_of_the_bus_fails_what_has_no_result(engine: EngineBackend) -> 
     for key in keys[1::2]:
         index[key] = 2
     assert isinstance(engine._machine, NativeMachine)
-    engine._machine.session.fail_read(0, 60)
+    fail_read(engine._machine.session, 0, 60)
     with pytest.raises(TrainingError) as caught:
         index.retrain()
     assert caught.value.error.code is ErrorCode.BUS_READ and index.get_many(keys) == [

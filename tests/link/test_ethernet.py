@@ -1,4 +1,4 @@
-"""hdl/link/station.py and mac.py beside models/link/ethernet.py, cycle for cycle; both judged by Scapy."""
+"""hdl/link/station.py and mac.py beside models/link/ethernet.py and its cycles; both judged by Scapy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 
 import penstock as ps
 from penstock.host.device import emulated
-from penstock.models.link.ethernet import Burst, Clocked, Given, checksum, on_wire, taken
+from penstock.models.link.ethernet import Burst, Given, checksum, on_wire, taken
 from penstock.sim.board import Datagrams
 from penstock.sim.frames import generate
 from testbench.frames import HOST, STATION, drawn, packet, play, spoilt, wire
+from testbench.station_cycles import Clocked
 from testbench.wired import Framed, right, scapy_datagram, scapy_frame
 
 KERNEL = """kernel logistic(x: input[3], y: output, w: model[3], rate: meta = 0.1)

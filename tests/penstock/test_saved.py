@@ -269,9 +269,11 @@ DEEP = _with(b"[" * 200_000 + b"]" * 200_000)
         (_listing(b"../x"), "say what"),
         (_listing(b"x", b"0.5"), "say what"),
         (_listing(b"x"), "there is no file"),
+        (_listing(rb"\u001b[31m"), "/\ufffd[31m there is no file"),
+        (_manifest(engine="\x1b[31m", board={"name": "x"}), "there is no engine \ufffd[31m"),
         (_listing(b".."), "is a folder, not a file"),
     ],
-    ids=range(21),
+    ids=range(23),
 )
 def test_folders_that_hold_no_design(text: bytes | None, said: str, tmp_path: Path) -> None:
     """From Python, as the register map of a board, as a device in simulation, and for a loader."""

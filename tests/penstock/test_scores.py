@@ -449,3 +449,33 @@ def test_scores_that_no_engine_has_written(
     assert "error[E806]" in told(words, 1)
     with pytest.raises(KernelError, match="E806"):
         ps.Run.load(tmp_path / "run").predict(table)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("root",), 99, "list index out of range"),
+        (("nodes", 2, 1), [2, 2], "takes a value that comes later"),
+        (("nodes", 2, 2), [10**6, 10**6], "has the shape"),
+        (("nodes", 3, 0), "os.system", "os.system"),
+        (("nodes",), None, "not iterable"),
+    ],
+)
+def test_scores_of_a_folder_that_no_engine_has_written(
+    path: tuple[Any, ...], value: Any, said: str, tmp_path: Path
+) -> None:
+    """A design's folder may be anybody's, too: what scores its runs is refused, and computes nothing."""
+    table = {"x": np.eye(4), "y": np.ones(4)}
+    place = ps.compile(from_text(TEXT), dims={"d": 4}, table=table).save(tmp_path / "design")
+    manifest, files = read_folder(place)
+    inner = manifest["score"]["graph"]
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    kept = {n: v for n, v in manifest.items() if n not in ("penstock", "files", "sha256")}
+    for name, data in sealed(kept, files).items():
+        (place / name).write_bytes(data)
+    run = ps.load(place, trust=True).run(table, backend="golden")
+    with pytest.raises(KernelError, match="E806") as found:
+        run.predict(table)
+    assert said in str(found.value)

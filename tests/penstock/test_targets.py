@@ -114,6 +114,7 @@ def test_every_number_has_a_source() -> None:
         (('"xcvu9p"', '"xcvu10p"'), "target.part: expected one of small, LFE5U-12F"),
         (("bus_bytes = 64", "bus_bytes = 65"), "`bus_bytes` is a power of two from 4 to 64"),
         (("bus_bytes = 64", "bus_bytes = 128"), "target: `bus_bytes` is a power of two from 4 to 64, not 128"),
+        (('"measured"', '"\\u001b]0;x"'), "`source` is a text that can be shown on a line"),
         (("1.65 USD/h", "a lot"), "target: `price` is a text such as \"1.65 USD/h\", not 'a lot'"),
         (("1.65 USD/h", "-3 USD/h"), "target: `price` is a text such as"),
         (("1.65 USD/h", "nan USD/h"), "target: `price` is a text such as"),

@@ -154,6 +154,33 @@ def _doctored(folder: Path, design: api.Design, change: Callable[[Manifest, File
     return folder
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("plan", "ops", 0, "line"), "x"),
+        (("plan", "buffers", 0, "bits"), "8"),
+        (("plan", "notes"), 3),
+        (("plan", "models"), [0, True]),
+        (("labels",), [7]),
+    ],
+)
+def test_a_field_of_another_type(
+    path: tuple[Any, ...], value: object, design: api.Design, place: Path
+) -> None:
+    """Also where no hardware depends on it: reports of such a design ended in a traceback."""
+
+    def change(manifest: Manifest, files: Files) -> None:
+        inner: Any = manifest
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value
+
+    _doctored(place / "d", design, change)
+    with pytest.raises(FolderError, match=r"its \S+ is of another type|no attribute") as found:
+        ps.load("d", trust=True)
+    assert found.value.diagnostic.code == "E806"
+
+
 #: these elaborate a design to its first signals
 SLOW = ("a task in a name", "a space in a name")
 

@@ -13,6 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.engines.pim.engine import PimEngine
+from penstock.engines.pim.snapshot import packed, unpacked
 from penstock.engines.session import SessionError
 from penstock.errors import Conflict, OptionError
 from penstock.host.sources.errors import SourceError
@@ -260,6 +261,22 @@ def refused(call, kind, code, *words):
         assert word in str(caught.value), caught.value
 
 
+def _forged(saved):
+    """Yield snapshots with a right digest, which anybody can compute, that say what no session says."""
+    tensors, said = unpacked(saved)
+    name = next(iter(tensors))
+    for key, values in (
+        ("seed", ("x", None, 1.5)),
+        ("request", ([],)),
+        ("tokens", (None, [], ["x"], [-1], [1] * 99, [[1]])),
+    ):
+        for value in values:
+            yield packed(tensors, said | {key: value})
+        yield packed(tensors, {k: v for k, v in said.items() if k != key})
+    yield packed({}, said)
+    yield packed(tensors | {name: tensors[name][:0]}, said)
+
+
 def test_bad_input_changes_nothing():
     data, design = data_of(1, 8, 2), small()
     with design.open(seed=SEED) as session, design.open(seed=SEED) as other:
@@ -295,6 +312,7 @@ def test_bad_input_changes_nothing():
             (join(saved[:-9] + b"x" + saved[-8:]), SessionError, "E467", "others than were written"),
             (join(b"\x02" + bytes(7) + b"{}" + bytes(99)), SessionError, "E467", "no session wrote it"),
             (join("text"), SessionError, "E467", "bytes, not str"),
+            *((join(text), SessionError, "E467", "no session wrote it") for text in _forged(saved)),
         ):  # fmt: skip
             refused(call, kind, code, *words)
         assert session.snapshot(own) == saved

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from penstock.models.qr.job import Fit, Label, Method
 from penstock.models.qr.layout import Size, change_words, row_stride, words
 from penstock.models.qr.shell import FitError
 from penstock.sim.native import Session
+from testbench.faults import fail_read, fail_write
 from testbench.qr import build, simulate
 from testbench.qr_cases import slot_plan
 from testbench.qr_runs import compare, random_run
@@ -232,8 +234,8 @@ def test_no_jobs_and_errors_of_the_bus(engine):
         memory = image.memory.copy()
         session.map(image.base, memory)
         for fail, code in (
-            (session.fail_read, ErrorCode.BUS_READ),
-            (session.fail_write, ErrorCode.BUS_WRITE),
+            (partial(fail_read, session), ErrorCode.BUS_READ),
+            (partial(fail_write, session), ErrorCode.BUS_WRITE),
         ):
             fail(0, 2)
             report = session.run({"ring": image.base, "jobs": 3}, limit=100_000)

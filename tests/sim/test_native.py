@@ -29,6 +29,7 @@ from penstock.sim.native import (
     toolchain,
     wave_format,
 )
+from testbench.faults import fail_read, fail_write, unmap
 from testbench.toy import CopyEngine, copy_cycles, copy_map
 from testbench.wrapped import late_addresses, words_after_awready
 
@@ -134,7 +135,7 @@ def test_injected_faults(one):
     for fault in ("read", "write"):
         made, source, target = session(one, memory)
         with made:
-            (made.fail_read if fault == "read" else made.fail_write)(0, 2)
+            (fail_read if fault == "read" else fail_write)(made, 0, 2)
             values = {"source": SOURCE + 8, "target": TARGET + 8, "words": 1000}
             report = made.run(values)
             assert report.error == HardwareError(
@@ -269,7 +270,7 @@ def test_windows(one):
             made.map(8, np.zeros(8, np.uint8))
         with pytest.raises(ValueError, match="C-contiguous"):
             made.map(0, np.zeros((8, 8), np.uint8)[:, :4])
-        made.unmap(SOURCE)
+        unmap(made, SOURCE)
         report = made.run({"source": SOURCE, "target": TARGET, "words": 8})
         assert report.error == HardwareError(ErrorCode.BUS_READ)
 

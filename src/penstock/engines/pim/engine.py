@@ -227,8 +227,9 @@ class PimEngine(Engine):
         from penstock.models.pim.config import PimConfig
 
         from .design import PLAIN, PimDesign, recurrent_from
+        from .steppable import check
 
-        return PimDesign(
+        design = PimDesign(
             from_json(manifest["target"]),
             parse_memory(manifest["memory"]),
             recurrent_from(manifest["recurrent"]),
@@ -238,6 +239,8 @@ class PimEngine(Engine):
             **{name: {"group": 1, **manifest}[name] for name in PLAIN},
             given_verilog=verilog,
         )
+        check(design)
+        return design
 
     def check(self, kernel: AnyKernel, args: Given, design: Design | None) -> Iterable[Part]:
         from .data import Inputs, policy_of

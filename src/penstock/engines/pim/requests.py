@@ -113,7 +113,7 @@ class Layer:
         else:
             x = columns.reshape(one.heads, one.stripes, one.chunks, COLUMNS, -1, 2, 32)
             x = x.transpose(0, 4, 1, 5, 2, 3, 6)
-        return np.ascontiguousarray(x).reshape(-1, 2, one.chunks, COLUMNS, 32)
+        return np.ascontiguousarray(x).reshape(one.heads * one.parts, 2, one.chunks, COLUMNS, 32)
 
     def exact(
         self, recurrent: Recurrent, held: Mapping[str, Floats], start: Floats | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from .data import Inputs, policy_of, shapes_of
 from .errors import Compared, clipped, collapsed
 from .host import Course, batches, worked
 from .requests import Layer, Request, State, compare, layers_of
-from .snapshot import packed, unpacked
+from .snapshot import FORM, packed, unpacked
 
 __all__ = ["LostSums", "PimSession", "opened"]
 
@@ -122,7 +123,7 @@ class PimSession(Closing):
         if seed is not None and state is not None:
             raise not_both("state", "seed")
         request = Request(self._joined)
-        tensors: dict[str, NDArray[np.uint8]] = {}
+        parts: dict[int, list[NDArray[np.uint8]]] = {}
         none = [self._no_states(number) for number in range(len(self._layers))]
         entry = State(request.number, self.seed, request.number, [0] * len(self._layers), none)
         if isinstance(seed, (int, np.integer)):
@@ -130,22 +131,17 @@ class PimSession(Closing):
         elif seed is not None:
             raise not_one_of("seed", seed, ["a whole number"])
         if state is not None:
-            tensors, note = self._restored(state)
-            entry.seed, entry.request, entry.tokens = note["seed"], note["request"], note["tokens"]
+            parts = self._restored(state, entry)
         self._seat(request)
         self._joined += 1
         self._requests[request] = entry
-        for number, layers in enumerate(self._layers):
-            if tokens := entry.tokens[number]:
-                for name, value in note["held"][number].items():
-                    entry.held[number][name] = np.array(value)
-                blocks = [layer.parts(tensors[layer.name]) for layer in layers]
-                self._remember(entry, number, blocks)
-                for layer, parts in zip(layers, blocks, strict=True):
-                    begun = layer.begun(tokens)
-                    slots = layer.seats.slots[request.number]
-                    data = parts[:, :, :begun].reshape(-1, *parts.shape[-2:])
-                    self._write(layer.places(slots, begun), data)
+        for number, blocks in parts.items():
+            self._remember(entry, number, blocks)
+            for layer, part in zip(self._layers[number], blocks, strict=True):
+                begun = layer.begun(entry.tokens[number])
+                slots = layer.seats.slots[request.number]
+                data = part[:, :, :begun].reshape(-1, *part.shape[-2:])
+                self._write(layer.places(slots, begun), data)
         return request
 
     def _remember(self, entry: State, number: int, blocks: Sequence[NDArray[np.uint8]]) -> None:
@@ -423,21 +419,32 @@ class PimSession(Closing):
             ],
         }
 
-    def _restored(self, state: Any) -> tuple[dict[str, NDArray[np.uint8]], dict[str, Any]]:
-        """Return a snapshot's states, and what it says of its request. Raises SessionError (E467)."""
+    def _restored(self, state: Any, entry: State) -> dict[int, list[NDArray[np.uint8]]]:
+        """Take up what a snapshot says of its request; return the parts of each layer that took a token. Raises SessionError (E467)."""
         if not isinstance(state, (bytes, bytearray, memoryview)):
             what = f"a snapshot is bytes, not {type(state).__name__}"
             raise SessionError(what, "session.snapshot(request) gives them", code="E467")
         try:
             tensors, note = unpacked(bytes(state))
+            for name, form in self._form.items():
+                if note.get(name) != form:
+                    what = f"the snapshot is of another design: its {name} are {note.get(name)}, the session's {form}"
+                    raise SessionError(what, "compile the design as that one was", code="E467")
+            with FORM.parsing(""):  # anybody can compute the digest
+                numbers, parts = [note["seed"], note["request"], *note["tokens"]], {}
+                entry.seed, entry.request, *entry.tokens = map(index, numbers)
+                for n, (tokens, layers) in enumerate(zip(entry.tokens, self._layers, strict=True)):
+                    if tokens < 0 or any(x.begun(tokens) > x.one.chunks for x in layers):
+                        raise ValueError
+                    if tokens:
+                        parts[n] = [one.parts(tensors[one.name]) for one in layers]
+                        for name, none in entry.held[n].items():
+                            value = np.array(note["held"][n][name], np.float64)
+                            entry.held[n][name] = value.reshape(none.shape)
+                return parts
         except InputError as problem:
             hint = "take it again, and keep all of its bytes"
             raise SessionError(f"this is no snapshot: {problem}", hint, code="E467") from None
-        for name, form in self._form.items():
-            if note.get(name) != form:
-                what = f"the snapshot is of another design: its {name} are {note.get(name)}, the session's {form}"
-                raise SessionError(what, "compile the design as that one was", code="E467")
-        return tensors, note
 
 
 def _operands(course: Course, first: int, number: int, begin: int, end: int) -> Operands:

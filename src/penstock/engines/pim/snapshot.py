@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from penstock.models.inputs import Input, InputError
 
-__all__ = ["packed", "unpacked"]
+__all__ = ["FORM", "packed", "unpacked"]
 
 Bytes = NDArray[np.uint8]
 #: what the metadata call it, with the number of its form
 _FORM = "penstock.session.3"
+FORM = Input("that of a session", "", lambda *_: InputError("no session wrote it"))
 
 
 def packed(tensors: Mapping[str, Bytes], note: Mapping[str, Any]) -> bytes:
@@ -43,9 +44,8 @@ def unpacked(data: bytes) -> tuple[dict[str, Bytes], dict[str, Any]]:
     if len(data) < 8 or size > len(data) - 8:
         raise InputError("it is no file of safetensors, or the beginning of one")
     content = data[8 + size :]
-    form = Input("that of a session", "", lambda *_: InputError("no session wrote it"))
-    with form.parsing(""):
-        table = form.json_of(data[8 : 8 + size], "")
+    with FORM.parsing(""):
+        table = FORM.json_of(data[8 : 8 + size], "")
         metadata = table.pop("__metadata__")
         text, digest = metadata[_FORM], metadata["sha256"]
         if digest != _digest(text, table, content):
@@ -54,7 +54,7 @@ def unpacked(data: bytes) -> tuple[dict[str, Bytes], dict[str, Any]]:
         for name, entry in table.items():
             begin, end = entry["data_offsets"]
             tensors[name] = buffer[begin:end].reshape(entry["shape"])
-        return tensors, form.json_of(text, "")
+        return tensors, FORM.json_of(text, "")
 
 
 def _digest(text: str, table: Mapping[str, Any], content: bytes) -> str:
