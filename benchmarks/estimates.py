@@ -27,12 +27,12 @@ from common import kernel, markdown
 
 from penstock import Choices
 from penstock.api import SourceError, compile
-from penstock.assumed import fitted
 from penstock.boards.build import elaborate
 from penstock.boards.catalogue import boards
 from penstock.boards.flow import synthesise
 from penstock.boards.tools import run_tool, tool_versions
 from penstock.boards.top import clock_setting
+from penstock.data.assumed import fitted
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
 from penstock.hdl.analytics.engine import AnalyticsEngine
@@ -103,7 +103,7 @@ def training(seed: int) -> Case:
             on_null=rng.choice(("error", "error", "skip")),
         )
         apart = [c.name for c in table.columns if c.name.startswith("x") and c.name != "x"]
-        more = {"dims": dims, "bindings": {"x": apart} if apart else None, "choices": choices}
+        more = {"dims": dims, "bind": {"x": apart} if apart else None, "choices": choices}
         try:
             plan = compile(kernel(name), board, table, number, **more).plan
         except (KernelError, SourceError):
@@ -148,7 +148,7 @@ def fit_of_columns(seed: int) -> Case:
     ]
     columns.append(Column("y", rng.choice(types)))
     table = Schema("random", tuple(columns), page_size=rng.choice((1024, 2048, 8192)))
-    given = {"bindings": {"x": [f"x{k}" for k in range(count)]}, "dims": {"d": count}}
+    given = {"bind": {"x": [f"x{k}" for k in range(count)]}, "dims": {"d": count}}
     board, limbs = boards()["ulx3s-85f"], rng.choice((1, 1, 2))
     planned = compile(from_text(FIT), board, table, limbs=limbs, **given).plan
     products = planned.columns.products

@@ -41,7 +41,7 @@ def waited(self, flags):
         took[name] = took.get(name, 0.0) + used.ru_utime + used.ru_stime
     return pid, status
 subprocess.Popen._try_wait = waited
-from penstock.cli import run
+from penstock.cli.main import run
 code = run(sys.argv[1:])
 assert code == 0, code
 own = os.times()

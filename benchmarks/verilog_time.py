@@ -16,7 +16,7 @@ GOAL = 5.0
 CHILD = """
 import sys
 from time import perf_counter
-import penstock.api, penstock.engines.analytics.design, penstock.hdl.analytics.engine, penstock.hdl.shell.verilog, penstock.cache
+import penstock.api, penstock.engines.analytics.design, penstock.hdl.analytics.engine, penstock.hdl.shell.verilog, penstock.designs.cache
 from penstock.host.sources import open_table
 begin = perf_counter()
 kernel, target, table = sys.argv[1:]

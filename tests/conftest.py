@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.outcome import Outcome
+from penstock.runs.outcome import Outcome
 from testbench.netlists import quicken
 from testbench.reported import checked
 

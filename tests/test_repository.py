@@ -21,7 +21,7 @@ import pytest
 
 import penstock
 from penstock.boards.catalogue import targets
-from penstock.cli import program
+from penstock.cli.main import program
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("boards", "dsl", "hdl", "host", "models", "sim")

@@ -25,7 +25,7 @@ _API = {
     "Error": ("penstock.models.errors", "Error"),
     "Estimator": ("penstock.estimator", "Estimator"),
     "explore": ("penstock.sweeps.explore", "explore"),
-    "open": ("penstock.devices", "open_device"),
+    "open": ("penstock.runs.devices", "open_device"),
     "open_table": ("penstock.host.sources", "open_table"),
     "Target": ("penstock.models.target", "Target"),
     "target": ("penstock.targets", "target_named"),
@@ -44,7 +44,7 @@ def _found(name: str) -> Any:
 
     if name in offered():
         return offered()[name]
-    from penstock.discovery import engine_names
+    from penstock.engines.discovery import engine_names
 
     if name in engine_names():
         module, _, attribute = engine_names()[name].partition(":")
@@ -70,8 +70,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from penstock.discovery import engine_names
     from penstock.dsl.core.library import offered
+    from penstock.engines.discovery import engine_names
 
     return sorted({*offered(), *_API, *engine_names(), "__version__"})
 
@@ -84,13 +84,13 @@ def _page(shown: Any) -> str:
 
 
 def _opened(engine: str, source: Any, args: Any) -> Any:
-    from penstock.discovery import engine_named
+    from penstock.engines.discovery import engine_named
 
     return engine_named(engine).open(source, args)
 
 
 def _predicted(scoring: Any, source: Any, backend: str | None, **options: Any) -> Any:
-    from penstock.scoring import predict
+    from penstock.scores.scoring import predict
 
     return predict(scoring, source, backend, **options)
 
@@ -102,14 +102,14 @@ def _exported(design: Any, folder: Any, **options: Any) -> Any:
 
 
 def _optional(engine: str) -> bool:
-    from penstock.discovery import engine_named
+    from penstock.engines.discovery import engine_named
 
     return engine_named(engine).data_optional
 
 
 def _taken(engine: str, options: Any) -> dict[str, Any]:
-    from penstock.discovery import engine_named
-    from penstock.options import taken
+    from penstock.engines.discovery import engine_named
+    from penstock.engines.options import taken
 
     return taken(engine_named(engine).options.get("simulate", ()), options)
 

@@ -5,7 +5,6 @@ from typing import Any, overload
 
 from penstock.api import KernelError, Run, SourceError
 from penstock.design import Design, compile, load
-from penstock.devices import open_device as open
 from penstock.dsl.analytics.front import PythonKernel
 from penstock.dsl.analytics.kernel import Kernel
 from penstock.dsl.analytics.plan import Choices
@@ -23,6 +22,7 @@ from penstock.host.learned_index import LearnedIndex
 from penstock.host.sources import open_table
 from penstock.models.errors import Error
 from penstock.models.target import Target
+from penstock.runs.devices import open_device as open
 from penstock.sweeps.explore import explore
 from penstock.targets import target_named as target
 

@@ -29,7 +29,7 @@ def main() -> None:
     try:
         signal.signal(signal.SIGINT, early)
         gc.disable()  # what modules make stays
-        from penstock.cli import main as command
+        from penstock.cli.main import main as command
 
         gc.freeze()
         gc.enable()

@@ -9,24 +9,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.assumed import assume
-from penstock.bounded import bounded
-from penstock.discovery import engine_named, engine_of
+from penstock.data.assumed import assume
+from penstock.designs.bounded import bounded
+from penstock.designs.feasible import check_bus, feasible
+from penstock.designs.folder import MANIFEST, FolderError, again, folder_error, read_folder
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Given
-from penstock.errors import bad_value, no_option, not_both, not_one_of
-from penstock.feasible import check_bus, feasible
+from penstock.engines.discovery import engine_named, engine_of
+from penstock.engines.options import taken
+from penstock.errors import bad_value, no_option, not_one_of
 from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.fields import misfit
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Format
 from penstock.models.target import Target
-from penstock.options import taken
 from penstock.output import as_json
-from penstock.run import BACKENDS, Run
-from penstock.saved import MANIFEST, FolderError, again, folder_error, read_folder
+from penstock.runs.run import BACKENDS, Run
 from penstock.targets import linked, target_named, with_bus
 
 __all__ = [
@@ -120,7 +120,6 @@ def compile(
     *,
     dims: Mapping[str, int] | None = None,
     bind: Mapping[str, str | Sequence[str]] | None = None,
-    bindings: Mapping[str, str | Sequence[str]] | None = None,
     memory: str | Memory | None = None,
     link: str | None = None,
     bus: int | None = None,
@@ -137,18 +136,12 @@ def compile(
     engine = engine_of(kernel)
     options = {name: value for name, value in options.items() if value is not None}
     options |= {"dims": dims} if dims else {}
-    if bind and bindings:
-        raise not_both("bind", "bindings")
-    if named := bind or bindings:
-        options["bindings"] = _bound(named)
+    if bind:
+        options["bind"] = _bound(bind)
     known = options_of(kernel)
     if unknown := next((name for name in options if name not in known), None):
-        typed = "bind" if bind and unknown == "bindings" else unknown
-        binds = {"bind"} if "bindings" in known else set()
-        takes = (
-            known - {"bindings"} | binds | {"target", "table", "format", "memory", "link", "bus"}
-        )
-        raise no_option(f"the {kernel.title} {kernel.name}", typed, takes)
+        takes = known | {"target", "table", "format", "memory", "link", "bus"}
+        raise no_option(f"the {kernel.title} {kernel.name}", unknown, takes)
     options = taken(engine.options.get("compile", ()), options)
     if "dims" in options:
         options["dims"] = kernel.sized(options["dims"])

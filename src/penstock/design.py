@@ -18,7 +18,7 @@ from penstock.models.numerics.formats import Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
 from penstock.models.target import Target
-from penstock.run import Run
+from penstock.runs.run import Run
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,7 +104,7 @@ class Design:
         place = options.get("device")
         if backend != "board" or not isinstance(place, str):
             return self.compiled.run(data, backend, memory=memory, **options)
-        from penstock.devices import open_device
+        from penstock.runs.devices import open_device
 
         trust = place.startswith("sim:") and options.pop("trust", False)
         with open_device(place, register_map=self.registers, trust=trust) as device:
@@ -195,7 +195,6 @@ def compile(
     *,
     dims: Mapping[str, int] | None = None,
     bind: Mapping[str, str | Sequence[str]] | None = None,
-    bindings: Mapping[str, str | Sequence[str]] | None = None,
     memory: str | Memory | None = None,
     link: str | None = None,
     bus: int | None = None,
@@ -207,8 +206,7 @@ def compile(
     takes it, a dict of arrays, a pandas or polars frame, an Arrow table, a `Table`, its `Schema`, or
     None: then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`);
     pages that are packed here suit the target; `format`:
-    the engine's default unless given; `bind`: for some parameters the name of their column, or the names of their columns in
-    order (`bindings`: its earlier name); `memory`: timing such as "latency=20,bytes=8"; `link`: in
+    the engine's default unless given; `bind`: for some parameters the name of their column, or the names of their columns in order; `memory`: timing such as "latency=20,bytes=8"; `link`: in
     place of the target's own, as --link takes it ("udp", "gbps=2,latency=3us"); `bus`: bytes that a memory
     port is wide, in place of the target's; `options`: the
     engine's own, such as `metas`, `init`, `epochs` and `choices` of kernels that learn from a table.
@@ -224,7 +222,6 @@ def compile(
         format,
         dims=dims,
         bind=bind,
-        bindings=bindings,
         memory=memory,
         link=link,
         bus=bus,

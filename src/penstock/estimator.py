@@ -24,8 +24,8 @@ from penstock.design import Design, compile
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
 from penstock.host.sources import Table
-from penstock.run import Run
-from penstock.scoring import HOST, on_host, score_design
+from penstock.runs.run import Run
+from penstock.scores.scoring import HOST, on_host, score_design
 
 __all__ = ["Estimator"]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import penstock
-from penstock.discovery import engine_names
 from penstock.dsl.core.python import Annotation
 from penstock.dsl.core.tensor import Tensor
 from penstock.dsl.dialect import Dialect, Function, dialects, own_dialects
+from penstock.engines.discovery import engine_names
 
 _HEAD = '"""Names of `penstock`, for editors and type checkers: written by `penstock.stub`."""\n\n'
 #: the longest line

@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from penstock.api import Design, compile
-from penstock.discovery import engine_of
+from penstock.designs.feasible import feasible
 from penstock.dsl.analytics.candidates import Maker
 from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.load import from_text, load_kernel
 from penstock.engines.base import Given
-from penstock.feasible import feasible
+from penstock.engines.discovery import engine_of
 from penstock.models.strider.layout import beats_of, place
 from penstock.models.target import RESOURCES, Clock, Power, Storage, Target
 from penstock.targets import target_named

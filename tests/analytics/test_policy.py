@@ -93,7 +93,7 @@ def sweep(name: str, tables: int, hardware: int) -> None:
             "small",
             first,
             name,
-            bindings=BINDINGS,
+            bind=BINDINGS,
             on_overflow=policy[0],
             on_nan=policy[1],
         )

@@ -10,8 +10,8 @@ import pytest
 
 from penstock import Choices
 from penstock.api import Design, compile, load_kernel
-from penstock.assumed import fitted
 from penstock.boards.catalogue import boards
+from penstock.data.assumed import fitted
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.models.analytics import storages
 from penstock.models.analytics.resources import estimate, features
@@ -55,7 +55,7 @@ def _plan(
         schema,
         number,
         dims={"d": d, "h": 2} if kernel == "mlp.py" else {"d": d},
-        bindings=bindings,
+        bind=bindings,
         choices=Choices(**choices),
     )
 
@@ -141,7 +141,7 @@ def test_lanes_that_hold_nothing_have_no_multipliers() -> None:
         _columns(3, 8192),
         "float32",
         dims={"d": 3},
-        bindings={"x": ["x0", "x1", "x2"]},
+        bind={"x": ["x0", "x1", "x2"]},
         choices=Choices(lanes=4, threads=1),
     ).plan
     units = [unit for unit in storages.arithmetic(plan) if unit.fn == "mul"]

@@ -14,7 +14,7 @@ from sklearn.utils import murmurhash3_32
 import penstock as ps
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.host.sources import SourceError
-from penstock.scoring import score_table
+from penstock.scores.scoring import score_table
 from testbench.command_line import told
 
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, event, given, seed, settings
 
 from penstock.api import compile
-from penstock.assumed import assume as assumed
+from penstock.data.assumed import assume as assumed
 from penstock.dsl.core.load import from_text
 from penstock.dsl.core.scores import evaluate, graph_from_json, graph_to_json
 from penstock.engines.score import Scoring
 from penstock.host.sources import Table
 from penstock.models.memory import FixedLatency
-from penstock.scoring import score_design, score_table
+from penstock.scores.scoring import score_design, score_table
 from testbench.kernels.arithmetic import Integers, Undecided
 from testbench.kernels.drawn import FIXED, FLOATS, Case, cases, refusals
 from testbench.kernels.judge import arithmetic

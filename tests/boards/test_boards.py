@@ -22,7 +22,8 @@ from penstock.boards.catalogue import boards, targets
 from penstock.boards.clocks import chosen_clock
 from penstock.boards.flow import Sources
 from penstock.boards.top import clock_setting
-from penstock.cli import run
+from penstock.cli.main import run
+from penstock.designs.folder import sealed
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.models import plugins
 from penstock.models.link.ethernet import addressed
@@ -30,7 +31,6 @@ from penstock.models.link.timing import divisor
 from penstock.models.numerics.formats import float32
 from penstock.models.target import RESOURCES, Link, Target
 from penstock.output import write_folder
-from penstock.saved import sealed
 from testbench.command_line import told
 
 BOARDS = tuple(boards().values())
@@ -218,7 +218,7 @@ def test_sizes_that_fit_of_columns(tmp_path: Path) -> None:
         None,
         "fixed:4,6",
         dims={"d": d},
-        bindings={"x": columns.split(",")[:d], "y": ["y"]},
+        bind={"x": columns.split(",")[:d], "y": ["y"]},
     )
 
 

@@ -84,7 +84,7 @@ def _build(case: Case, folder: Path, times: int) -> dict:
             "PENSTOCK_CACHE": str(place / "cache"),
             "PYTHONHASHSEED": str(number),
         }
-        code = "import sys; from penstock.cli import main; sys.exit(main())"
+        code = "import sys; from penstock.cli.main import main; sys.exit(main())"
         processes.append(
             subprocess.Popen(
                 [

@@ -10,15 +10,15 @@ import pytest
 
 import penstock.api as api
 import penstock.commands.boards as building
-from penstock.assumed import fitted
 from penstock.boards.build import Build, _keep, _kept
 from penstock.boards.catalogue import boards
-from penstock.devices import open_device
+from penstock.data.assumed import fitted
 from penstock.dsl.core.bind import schema_for
 from penstock.engines.analytics.design import AnalyticsDesign
 from penstock.models.memory import spram
 from penstock.models.resources import Resources
 from penstock.report.words import resource_text
+from penstock.runs.devices import open_device
 from testbench.command_line import told
 
 KERNEL = """import penstock as ps

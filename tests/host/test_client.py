@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.devices import open_device
 from penstock.host.device import DeviceError, LinkError, serial_device
 from penstock.models.link import Device as GoldenDevice
 from penstock.models.link import FrameError, Identity, Parser, decode_request
 from penstock.models.shell import Status
+from penstock.runs.devices import open_device
 from penstock.sim.serial import SerialServer
 from testbench.link_cases import MAP, SIZE, Golden, Paced, Registers, Silent, Words, golden
 

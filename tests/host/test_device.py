@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.devices import open_device
+from penstock.designs.folder import FolderError
 from penstock.host.device import DeviceError, LinkError, serial_device
 from penstock.host.device.errors import Unfit
 from penstock.models.errors import Error, ErrorCode, HardwareError, RunError
 from penstock.models.link import Identity
 from penstock.models.shell import Counter, EngineRegister, Legal, RegisterMap, Status
 from penstock.models.strider.errors import PageError
-from penstock.saved import FolderError
+from penstock.runs.devices import open_device
 from penstock.sim.serial import SerialServer
 from testbench.link_cases import MAP, SIZE, Faulty, Silent, golden
 

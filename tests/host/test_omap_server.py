@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.host.omap import MapStopped, MessageChanged, client, process
 from penstock.host.omap.client import (
     AsyncMap,

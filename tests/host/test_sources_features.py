@@ -279,7 +279,7 @@ def test_labels_in_json() -> None:
 
 def test_a_column_that_was_left_out(tmp_path: Path) -> None:
     with pytest.raises(KernelError) as problem:
-        ps.compile(_kernel(tmp_path), "small", table=_frame(), bindings={"x": ["day"]})
+        ps.compile(_kernel(tmp_path), "small", table=_frame(), bind={"x": ["day"]})
     text = str(problem.value)
     assert "error[E613]: x cannot take the column day: it has the type date32[day], which" in text
     assert "where the source names it: ?features=day" in text

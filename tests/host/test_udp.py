@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.devices import transports
 from penstock.host.device import Device, DeviceError, LinkError, Udp
 from penstock.host.device.transport import Refused
 from penstock.models.link.envelope import SILENCE, Envelope
+from penstock.runs.devices import transports
 from testbench.link_cases import MAP, SIZE
 from testbench.networks import Logged
 

@@ -13,7 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.boards.vendor import project
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.host.device import Device, DeviceError, DeviceMachine, LinkError, Xdma
 from penstock.models.memory import FixedLatency
 from penstock.sim.native import Session, build

@@ -27,7 +27,6 @@ from penstock.engines.analytics.hot import hot_rows
 from penstock.engines.pim.models.readers import reader_of
 from penstock.engines.pim.models.weights import Weights, opened
 from penstock.engines.pim.snapshot import packed, unpacked
-from penstock.failures import USER, failure
 from penstock.host.learned_index import LearnedIndex
 from penstock.host.omap.keyfiles import read_map, write_keys
 from penstock.host.omap.receipts import Receipt, read_receipt, write_receipt
@@ -36,7 +35,8 @@ from penstock.models.errors import Error
 from penstock.models.heap.checksum import checksum
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.heap.writer import write_heap
-from penstock.saved_run import read_run
+from penstock.runs.failures import USER, failure
+from penstock.runs.saved import read_run
 from penstock.targets import target_named
 from testbench.omap import config
 

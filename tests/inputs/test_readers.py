@@ -114,9 +114,9 @@ _REASONS = {
     "sim/staging.py _new os.open": _WRITTEN,
     "sim/staging.py _remove os.open": _WRITTEN,
     "sim/staging.py sync os.open": _WRITTEN,
-    "src/penstock/cache.py digest_of .read_bytes": _PACKAGE,
-    "src/penstock/cli.py main os.open": _WRITTEN,
-    "src/penstock/completion.py kernels ast.parse": _OPENED,
+    "src/penstock/designs/cache.py digest_of .read_bytes": _PACKAGE,
+    "src/penstock/cli/main.py main os.open": _WRITTEN,
+    "src/penstock/cli/completion.py kernels ast.parse": _OPENED,
     "src/penstock/engines/analytics/in_c.py InC.__init__ ctypes.CDLL": _SEALED,
     "src/penstock/engines/analytics/in_c.py _Writer.text .read_text": _PACKAGE,
     "src/penstock/engines/omap/commands.py _tls .load_cert_chain": _LOOKED,
@@ -252,7 +252,7 @@ from xml.etree import ElementTree
 """
 
 
-@pytest.mark.parametrize("place", ["host/odd.py", "src/penstock/cli.py", "models/target.py"])
+@pytest.mark.parametrize("place", ["host/odd.py", "src/penstock/cli/main.py", "models/target.py"])
 def test_a_planted_reader_is_found(tmp_path: Path, place: str) -> None:
     """Also in a file that reads something else with a reason, and in the function that does."""
     file = tmp_path / place
@@ -260,7 +260,7 @@ def test_a_planted_reader_is_found(tmp_path: Path, place: str) -> None:
     for line in _PLANTED.replace("\n", " | ").strip(" |").split(" | "):
         file.write_text(f"{_IMPORTS}def main(place):\n    return {line}\n")
         found = set(_all(tmp_path)) - _REASONS.keys()
-        if (place, line) == ("src/penstock/cli.py", "os.open(place, 0)"):
+        if (place, line) == ("src/penstock/cli/main.py", "os.open(place, 0)"):
             assert not found  # what it does there
         else:
             assert found and all(one.startswith(f"{place} main ") for one in found), line

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.models.resources import AIM
 from testbench.memories import memories_of
 

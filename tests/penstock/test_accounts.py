@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.accounts import Machine, Moved, account, decoded
 from penstock.api import Table
 from penstock.host.peers import Measured
 from penstock.models.energy import embodied
 from penstock.models.link.kinds import parse_link
 from penstock.models.memory import parse_memory
 from penstock.models.memory.dram import picojoules, preset
+from penstock.runs.accounts import Machine, Moved, account, decoded
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MACHINE = Machine(

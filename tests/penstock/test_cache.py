@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import penstock.cache as cache
+import penstock.designs.cache as cache
 
 #: what stands between a plan and its Verilog
 MAKERS = (

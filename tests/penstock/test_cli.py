@@ -16,10 +16,10 @@ import pytest
 
 import penstock as ps
 import penstock.api as api
-from penstock.cli import main, run
+from penstock.cli.main import main, run
 from penstock.dsl.core.codes import codes
-from penstock.failures import failure, public
-from penstock.options import Request
+from penstock.engines.options import Request
+from penstock.runs.failures import failure, public
 from penstock.sim.native import BuildError
 from testbench.command_line import KERNEL, differs, done, fill, reported, told
 
@@ -80,7 +80,7 @@ def test_what_happens_on_the_way(
     def fail(*_: object, **__: object) -> None:
         raise problem
 
-    monkeypatch.setattr("penstock.run.model", fail)
+    monkeypatch.setattr("penstock.runs.run.model", fail)
     assert told(
         ["model", "k.py", "--data", "random:rows=5", *SMALL, "--json", "r.json"], code
     ).startswith(text)
@@ -373,7 +373,7 @@ def test_backends_that_disagree(
 
 def program(*arguments: str, **options: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", "from penstock.cli import main; main()", *arguments],
+        [sys.executable, "-c", "from penstock.cli.main import main; main()", *arguments],
         text=True,
         stderr=subprocess.PIPE,
         **{"stdout": subprocess.PIPE, **options},
@@ -457,7 +457,7 @@ def test_little_is_imported_before_an_interrupt_is_seen_to() -> None:
 
 
 def test_warnings_of_runs_are_lines() -> None:
-    code = "import warnings, penstock.cli as cli; from penstock.errors import RunWarning; kinds = (RunWarning, UserWarning); "
+    code = "import warnings, penstock.cli.main as cli; from penstock.errors import RunWarning; kinds = (RunWarning, UserWarning); "
     code += (
         "cli.run = lambda: [warnings.warn(f'a {k.__name__}', k) for k in kinds] and 0; cli.main()"
     )

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli import run
-from penstock.discovery import engines
+from penstock.cli.main import run
 from penstock.dsl.core.codes import codes
-from penstock.failures import hardware_failure
+from penstock.engines.discovery import engines
 from penstock.models.errors import ErrorCode, HardwareCode, HardwareError
 from penstock.models.qr.shell import FitError
 from penstock.models.strider.errors import PageError
+from penstock.runs.failures import hardware_failure
 from testbench.command_line import fill, told
 
 

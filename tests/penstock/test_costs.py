@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.api import compile, load_kernel
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.engines.base import Given
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -9,8 +9,8 @@ import pytest
 
 import penstock as ps
 from penstock.host.workloads import Changes
-from penstock.outcome import differences
 from penstock.report.words import memory_text
+from penstock.runs.outcome import differences
 from penstock.targets import target_named, timing_of
 from testbench.command_line import told
 

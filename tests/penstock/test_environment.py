@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import penstock as ps
-import penstock.cache as cache
+import penstock.designs.cache as cache
 from penstock.api import Table
-from penstock.failures import failure
 from penstock.hdl import environment
+from penstock.runs.failures import failure
 from penstock.sim.native import BuildError, store, toolchain
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -20,9 +20,9 @@ import pytest
 
 import penstock as ps
 import penstock.sweeps.explore as sweeps
-from penstock.cli import run as command
+from penstock.cli.main import run as command
 from penstock.dsl.core.diagnostics import KernelError
-from penstock.options import Option
+from penstock.engines.options import Option
 from penstock.sweeps import results
 from penstock.sweeps.crews import Crew
 from penstock.sweeps.grid import _values, listed
@@ -254,7 +254,7 @@ def test_only_what_is_missing_is_computed(
 def test_no_hardware_is_loaded_for_what_the_cache_has() -> None:
     """A third of the time of a sweep that is there already was Amaranth's."""
     explored(SMALL)
-    text = f"from penstock.cli import run; code = run({[*SMALL.split(), '-q']})"
+    text = f"from penstock.cli.main import run; code = run({[*SMALL.split(), '-q']})"
     script = (
         f"import sys; {text}; print(code, *{{'amaranth', 'jinja2', 'pandas'}} & {{*sys.modules}})"
     )
@@ -418,14 +418,14 @@ def test_a_defect_is_a_row(here: type[Here], monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(("change", "code"), [("", 0), ("w", 3), ("cycles", 3)])
 def test_confirm(change: str, code: int, here: type[Here], monkeypatch: pytest.MonkeyPatch) -> None:
     def rtl(design: Any, workload: Any, backend: str) -> Any:
-        from penstock.run import hardware
+        from penstock.runs.run import hardware
 
         return hardware(backend, workload)  # type: ignore[call-arg]
 
     design = ps.compile("k.py", dims={"d": 3})
     differs(change, design, monkeypatch)
     monkeypatch.setattr("penstock.sweeps.confirm.carry_out", rtl)
-    monkeypatch.setattr("penstock.run.hardware.__kwdefaults__", {}, raising=False)
+    monkeypatch.setattr("penstock.runs.run.hardware.__kwdefaults__", {}, raising=False)
     text = told(f"{SMALL} --sweep threads=1..3 --confirm 2 --confirm-rows 30 --out out", code)
     held = json.loads(Path("out/points.json").read_text())["confirmed"]
     assert [each["rows"] for each in held] == [30, 30] and len({each["key"] for each in held}) == 2

@@ -22,6 +22,7 @@ from systemrdl import RDLCompiler
 
 import penstock as ps
 from penstock.api import compile
+from penstock.designs.folder import sealed
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.errors import Conflict, OptionError
 from penstock.export.bench import Bench
@@ -31,7 +32,6 @@ from penstock.export.flows import rendered
 from penstock.export.names import check_ip, class_name
 from penstock.models.memory.dealt import Deal
 from penstock.output import OutputError, check_folder, write_folder
-from penstock.saved import sealed
 from penstock.sim.native.toolchain import verilator_root
 from penstock.targets import target_named
 from testbench.cores import flipped, icarus, lint, made, ran, schema

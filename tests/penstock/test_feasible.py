@@ -11,9 +11,9 @@ import pytest
 
 import penstock as ps
 from penstock.api import compile, load_kernel
-from penstock.cli import run
-from penstock.discovery import engine_of
+from penstock.cli.main import run
 from penstock.engines.base import Given
+from penstock.engines.discovery import engine_of
 from penstock.models.feasible import derated
 from penstock.models.resources import Resources
 from penstock.targets import target_named

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.host.device import DeviceError, DeviceMachine
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
@@ -24,7 +24,7 @@ from penstock.models.qr.table_config import (
     unpack_answer,
 )
 from penstock.models.strider.table import walk_table
-from penstock.outcome import differences
+from penstock.runs.outcome import differences
 from testbench.command_line import done, reported, told
 
 DIABETES = Path(__file__).parents[2] / "examples" / "data" / "diabetes"
@@ -330,6 +330,6 @@ def test_hardware_stops_where_golden_does(where: str) -> None:
         # an unused line pointer that has storage
         page[lower : lower + 4] = np.array([8 << 17 | 512], dtype="<u4").view(np.uint8)
         page[12:14] = np.array([lower + 4], dtype="<u2").view(np.uint8)
-    design = ps.compile("f.psk", "ulx3s-25f", table, bindings={"x": ("a",)})
+    design = ps.compile("f.psk", "ulx3s-25f", table, bind={"x": ("a",)})
     golden, simulated = (design.run(table, backend) for backend in ("golden", "pysim"))
     assert golden.errors and golden.errors == simulated.errors

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 import penstock as ps
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.host.sources import Table
 from penstock.models.strider.errors import PageError
-from penstock.run import Run
+from penstock.runs.run import Run
 from testbench.command_line import told
 from testbench.rational import least_squares
 

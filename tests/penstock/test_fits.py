@@ -12,7 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.boards.catalogue import boards
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import load_kernel
 from penstock.dsl.qr.plan import Load, cost, lower
@@ -27,7 +27,7 @@ from penstock.models.qr.resources import estimate
 from penstock.models.qr.shell import FitError
 from penstock.models.resources import AIM, FILL
 from penstock.models.shell import Status
-from penstock.run import Run
+from penstock.runs.run import Run
 from penstock.sim.machine import Hung
 from penstock.targets import target_named as target
 from testbench.command_line import differs, done, reported, told
@@ -270,7 +270,7 @@ def _hardware(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
         return Run("rtl", None, None, 5, {}, (HardwareError(FitError.QR_MEMO, 3),))
 
     if change in ("hung", "error"):
-        monkeypatch.setattr("penstock.run.hardware", fails)
+        monkeypatch.setattr("penstock.runs.run.hardware", fails)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_api_runs_and_explains() -> None:
             ps.compile("f.py", "vu9p", **wrong)
     assert ps.compile("f.py", "vu9p", "keys.csv") == ps.compile("f.py", "vu9p")
     with pytest.raises(KernelError, match="the column id is not of text"):
-        ps.compile("f.py", "vu9p", "keys.csv", bindings={"key": ("id",)})
+        ps.compile("f.py", "vu9p", "keys.csv", bind={"key": ("id",)})
     with pytest.raises(KernelError, match="E604"):
         ps.compile("f.py", "vu9p", memory="bytes=1000")
 
@@ -347,7 +347,7 @@ def test_api_runs_on_the_keys_that_it_is_given() -> None:
         assert run.codes is not None and given.codes is not None
         assert np.array_equal(run.codes["weights"], given.codes["weights"])
     with pytest.raises(KernelError, match="the column id is not of text"):
-        design.run(keys, bindings={"key": ["id"]})
+        design.run(keys, bind={"key": ["id"]})
     with pytest.raises(ps.SourceError, match=r"no such file: nowhere\.csv"):
         design.run("nowhere.csv")
     with pytest.raises(ps.SourceError, match="a table is not made of an int"):

@@ -16,7 +16,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from jsonschema import ValidationError
 
-from penstock.cli import program
+from penstock.cli.main import program
 from testbench.outside import commands, installed, record
 from testbench.reported import check_report
 

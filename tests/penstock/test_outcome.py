@@ -9,8 +9,8 @@ import pytest
 
 from penstock.models.errors import ErrorCode, ErrorEntry, HardwareError
 from penstock.models.strider.errors import PageError
-from penstock.outcome import differences, not_compared
-from penstock.run import Run
+from penstock.runs.outcome import differences, not_compared
+from penstock.runs.run import Run
 
 NULL = HardwareError(PageError.TUPLE_NULL, 2, 7)
 

@@ -11,12 +11,12 @@ import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 
 import penstock as ps
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.engines.qr import columns as engine
 from penstock.host.workloads import Changes
 from penstock.models.qr.table_config import TableFitPlan
 from penstock.models.strider.errors import PageError
-from penstock.score_sql import score_select
+from penstock.scores.sql import score_select
 from testbench.command_line import reported, told
 
 TEXT = "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n"

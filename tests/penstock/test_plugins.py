@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from penstock.designs.folder import sealed
 from penstock.output import write_folder
-from penstock.saved import sealed
 from testbench.outside import KERNEL, PACKAGE, commands, record
 
 LOGISTIC = str(Path(__file__).resolve().parents[2] / "examples" / "logistic.py")
 ENGINE = """
 from penstock.engines.base import Engine
-from penstock.options import Option
+from penstock.engines.options import Option
 
 class Broken(Engine):
     name, kernels = "broken", ()

@@ -18,17 +18,17 @@ import pytest
 
 import penstock as ps
 from penstock.boards.build import Build
-from penstock.cli import State, program, run
+from penstock.cli.main import State, program, run
 from penstock.models.errors import HardwareError
 from penstock.models.resources import Resources
 from penstock.models.strider.errors import PageError
-from penstock.outcome import Outcome
 from penstock.report.charts import KINDS, draw
 from penstock.report.common import bound_terms, shared_charts
 from penstock.report.html import of_design, of_run, page
 from penstock.report.rows import Chart, Column, Facts, Grid, Part, Row, Share, Verdict
 from penstock.report.words import resource_text
-from penstock.run import Run
+from penstock.runs.outcome import Outcome
+from penstock.runs.run import Run
 from penstock.targets import target_named
 from testbench.command_line import differs, told
 
@@ -418,7 +418,7 @@ def test_labels_do_not_overlap() -> None:
 
 def test_other_processes_draw_the_same() -> None:
     script = (
-        "import sys, penstock.cli as cli\n"
+        "import sys, penstock.cli.main as cli\n"
         "assert cli.run('model k.py --rows 9 --dim d=2 -q'.split()) == 0\n"
         "assert 'matplotlib' not in sys.modules\n"
         "from penstock.report.charts import draw\n"

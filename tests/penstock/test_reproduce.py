@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-import penstock.discovery
-from penstock.cli import run
+import penstock.engines.discovery
+from penstock.cli.main import run
 from penstock.models import plugins
 from penstock.report.bars import bars
 from penstock.report.rows import Chart, Column, Facts, Grid
@@ -37,13 +37,13 @@ def have(monkeypatch: pytest.MonkeyPatch, **papers: Any) -> None:
     elsewhere = {name: made for name, made in papers.items() if isinstance(made, str)}
     own = {name: made for name, made in papers.items() if name not in elsewhere}
     engine = SimpleNamespace(papers=own, elsewhere=elsewhere)
-    monkeypatch.setattr(penstock.discovery, "engines", lambda: {"toy": engine})
+    monkeypatch.setattr(penstock.engines.discovery, "engines", lambda: {"toy": engine})
     offer(monkeypatch)
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
     """Let installed distributions offer these reports."""
-    made = [EntryPoint(name, at, penstock.discovery.PAPERS) for name, at in points.items()]
+    made = [EntryPoint(name, at, penstock.engines.discovery.PAPERS) for name, at in points.items()]
     monkeypatch.setattr(plugins, "_points", lambda group: (made, []))
     monkeypatch.setattr(plugins, "_LEFT", {})
 

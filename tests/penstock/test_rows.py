@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.discovery import engine_named
 from penstock.dsl.core.load import from_text
 from penstock.engines.base import Given
+from penstock.engines.discovery import engine_named
 from penstock.sweeps.points import Task
 from testbench.command_line import reported, told
 

@@ -16,8 +16,8 @@ from penstock.host.sources import Table
 from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.strider.errors import PageError
-from penstock.outcome import differences
-from penstock.run import BACKENDS, MACHINES, Run, carry_out
+from penstock.runs.outcome import differences
+from penstock.runs.run import BACKENDS, MACHINES, Run, carry_out
 
 KERNEL = "kernel f(x: input, w: model)\n  epochs 2\n  w <- w - merge(w - x, 2) / 4\n"
 
@@ -238,7 +238,7 @@ def test_simulate_compiles_for_the_cycles_that_the_model_expects(
     from penstock.commands import simulate
 
     monkeypatch.delenv("PENSTOCK_OPTIMISE")
-    monkeypatch.setattr("penstock.run.hardware", lambda *_, **__: None)
+    monkeypatch.setattr("penstock.runs.run.hardware", lambda *_, **__: None)
     asked: list[object] = []
 
     def machine(backend: str, needed: int, **options: object) -> object:

@@ -16,11 +16,11 @@ import pytest
 
 import penstock as ps
 from penstock import api
-from penstock.cli import run
-from penstock.discovery import engines
+from penstock.cli.main import run
+from penstock.designs.folder import FolderError, read_folder, sealed
+from penstock.engines.discovery import engines
 from penstock.models.memory import FixedLatency
 from penstock.output import write_folder
-from penstock.saved import FolderError, read_folder, sealed
 from testbench import outside
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -13,13 +13,13 @@ import psycopg
 import pytest
 
 import penstock as ps
+from penstock.designs.folder import read_folder, sealed
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
 from penstock.dsl.core.scores import evaluate
 from penstock.engines.score import ScoreError
 from penstock.host.sources import SourceError
-from penstock.saved import read_folder, sealed
-from penstock.scoring import score_design, score_table
+from penstock.scores.scoring import score_design, score_table
 from testbench.command_line import told
 
 TEXT = """kernel logistic(x: input[d], y: output, w: model[d], b: model, rate: meta = 0.1)

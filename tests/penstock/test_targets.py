@@ -19,7 +19,7 @@ import pytest
 import penstock as ps
 from penstock.boards.catalogue import targets
 from penstock.boards.records import from_json
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.models.memory.sdram import CHIPS
 from penstock.models.target import Board, Clock, Link, Part, Power, Reserve, Storage, Target

@@ -18,12 +18,12 @@ import pytest
 
 import penstock as ps
 from penstock import api
-from penstock.bounded import bounded
-from penstock.cli import run
-from penstock.discovery import engine_named
+from penstock.cli.main import run
+from penstock.designs.bounded import bounded
+from penstock.designs.folder import FolderError, sealed, unfit
+from penstock.engines.discovery import engine_named
 from penstock.errors import RunWarning
 from penstock.models.errors import Error
-from penstock.saved import FolderError, sealed, unfit
 from penstock.sim import staging
 from testbench.command_line import told
 
@@ -231,7 +231,7 @@ def test_a_device_of_a_folder_that_is_trusted(
         words.append(trust)
         raise FolderError(unfit("opened", "").diagnostic)
 
-    monkeypatch.setattr("penstock.devices.open_device", opened)
+    monkeypatch.setattr("penstock.runs.devices.open_device", opened)
     for options in ({}, {"trust": True}):
         with pytest.raises(FolderError, match="opened"):
             ps.Design(design).run("random:rows=4", "board", device="sim:d", **options)
@@ -254,7 +254,7 @@ def test_work_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends where a folder of its size needs no more, whatever catches exceptions; work that ends is left alone."""
     with bounded(1):
         pass
-    monkeypatch.setattr("penstock.bounded._SECONDS", 0.0)
+    monkeypatch.setattr("penstock.designs.bounded._SECONDS", 0.0)
     with pytest.raises(FolderError, match="a plan of 1 bytes whose hardware takes more than"):
         with bounded(1):
             while True:

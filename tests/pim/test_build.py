@@ -10,7 +10,7 @@ import penstock as ps
 from penstock.boards.catalogue import boards
 from penstock.models.pim.config import PimConfig
 from penstock.models.pim.resources import resources_of
-from penstock.outcome import differences
+from penstock.runs.outcome import differences
 from testbench.command_line import told
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -15,7 +15,7 @@ from penstock.models.pim.program import program
 from penstock.models.pim.rounds import Round
 from penstock.models.pim.rules import check
 from penstock.models.pim.timing import timing_named
-from penstock.outcome import differences
+from penstock.runs.outcome import differences
 
 RETNET = """recurrence retnet(S: state[k, v], decay: input, key: input[k], value: input[v], q: input[k])
   S <- decay * S + outer(key, value)

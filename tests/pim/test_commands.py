@@ -8,7 +8,7 @@ import pytest
 import penstock as ps
 from penstock.errors import Conflict
 from penstock.host.sources import SourceError
-from penstock.outcome import differences
+from penstock.runs.outcome import differences
 
 
 @ps.recurrence

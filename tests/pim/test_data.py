@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.host.sources import SourceError
 from penstock.models.pim.errors import PimError
 from testbench.command_line import reported, told

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.outcome import differences
+from penstock.runs.outcome import differences
 from testbench.recurrences import beyond, drawn
 
 MEMORIES = ("latency=20,bytes=8", "hbm2", "ddr4-2400", "sdr-166")

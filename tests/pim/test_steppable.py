@@ -11,7 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock import api
-from penstock.saved import FolderError, sealed
+from penstock.designs.folder import FolderError, sealed
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Manifest = dict[str, Any]

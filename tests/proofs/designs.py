@@ -20,9 +20,9 @@ from parts import COMPONENTS, PROOFS
 
 import penstock.hdl
 from penstock.api import compile
-from penstock.discovery import engine_of
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import load_kernel
+from penstock.engines.discovery import engine_of
 from penstock.hdl.alike import Alike
 from penstock.hdl.modules import directed_ports
 from penstock.hdl.soc import Soc

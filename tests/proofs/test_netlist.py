@@ -12,7 +12,7 @@ from designs import DESIGNS, components, converted, elaborated, engine_names
 from harness.netlist import Netlist
 from parts import PROOFS
 
-from penstock.discovery import engines
+from penstock.engines.discovery import engines
 
 
 class Waits(wiring.Component):

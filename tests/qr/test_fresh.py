@@ -16,7 +16,7 @@ from penstock.models.qr import columns as c
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.job import Label, Method
 from penstock.models.qr.table_cycles import run
-from penstock.scoring import score_design, score_table
+from penstock.scores.scoring import score_design, score_table
 from penstock.targets import target_named
 from testbench.qr import SIMULATED, build, fit_pages, pack_answer
 from testbench.qr_runs import compare, random_run

@@ -42,7 +42,7 @@ def held(columns: dict[str, np.ndarray]) -> str:
     """Return how a fit ended; anything but right weights, or E844 where the rows do not determine them, fails."""
     exact, names = exact_weights(columns), [n for n in columns if n != "y"]
     table = Table.from_columns(columns)
-    options = {"bindings": {"x": names}, "on_nan": "skip"}
+    options = {"bind": {"x": names}, "on_nan": "skip"}
     try:
         made = ps.compile(KERNEL, "vu9p", table, **options).run(table, changes=Changes(1, 0))
     except ps.KernelError as problem:

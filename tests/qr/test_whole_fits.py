@@ -75,7 +75,7 @@ def _run(random: Random, table: FitTable, folder: Path) -> tuple[Any, Any, Any, 
     if y != "y" or random.random() < 0.4:
         if random.random() < 0.7:
             names = random.sample(names, random.randint(1, len(names)))
-        options["bindings"] = {x: names, y: ["y"]}
+        options["bind"] = {x: names, y: ["y"]}
     size = random.choice(["[d]", f"[{len(names)}]"] + [""] * (len(names) == 1))
     said = {"method": "gram"} if random.random() < 0.3 else {}
     if random.random() < 0.4:

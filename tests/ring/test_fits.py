@@ -20,7 +20,7 @@ from penstock.models.link.kinds import parse_link
 from penstock.models.memory import FixedLatency
 from penstock.models.ring import Line
 from penstock.models.target import Link
-from penstock.run import hardware
+from penstock.runs.run import hardware
 from penstock.sim.board import Datagrams, generate
 from testbench.command_line import told
 from testbench.line_time import BadLine, wire
@@ -59,7 +59,7 @@ def test_a_table_larger_than_the_ring(
     design: Any, gbps: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fit, then others whose rows come and go: pages of those that go lie in the ring behind the others'."""
-    monkeypatch.setattr("penstock.rings.link_of", lambda *_: parse_link(f"gbps={gbps}"))
+    monkeypatch.setattr("penstock.runs.rings.link_of", lambda *_: parse_link(f"gbps={gbps}"))
     work = workload(design, refits=3, new=40, gone=30)
     assert work.pages > 3 * SLOTS and work.memory_bytes() < 4 * SLOTS * 1024
     assert work.streamed > work.pages * 1024 and work.moved()[0] < 1024

@@ -24,7 +24,7 @@ from penstock.models.link.timing import SIMULATED_DIVISOR
 from penstock.models.memory import FixedLatency
 from penstock.models.ring import NEVER, Line
 from penstock.models.target import Link
-from penstock.run import hardware
+from penstock.runs.run import hardware
 from penstock.sim.board import Board, Datagrams, build, generate
 from testbench.command_line import reported, told
 from testbench.line_time import OnLine, OrdinaryLine, Telling, for_arrivals, wire
@@ -72,7 +72,7 @@ def test_a_table_larger_than_the_ring(
     design: Any, gbps: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over links that are faster than the engine, about as fast, and slower."""
-    monkeypatch.setattr("penstock.rings.link_of", lambda *_: parse_link(f"gbps={gbps}"))
+    monkeypatch.setattr("penstock.runs.rings.link_of", lambda *_: parse_link(f"gbps={gbps}"))
     work = workload(design)
     assert work.pages > 3 * SLOTS and work.memory_bytes() < 3 * SLOTS * 1024
     golden = work.golden().codes
@@ -103,7 +103,7 @@ def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.02):
 @pytest.mark.long
 def test_two_ports_and_an_early_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes for an epoch that is not run changes nothing; a second run begins anew."""
-    monkeypatch.setattr("penstock.rings.link_of", lambda *_: parse_link("gbps=2"))
+    monkeypatch.setattr("penstock.runs.rings.link_of", lambda *_: parse_link("gbps=2"))
     choices = ps.Choices(ports=2, threads=2, lanes=2)
     work = workload(compiled(tmp_path, EARLY, choices=choices))
     golden, memory = work.golden(), FixedLatency(9, 8)
@@ -321,7 +321,7 @@ def test_seconds_are_those_that_were_said(tmp_path: Path, rows: int) -> None:
 
 
 def near(run: Any, work: Any, link: Any) -> None:
-    with patch("penstock.rings.link_of", lambda *_: link):
+    with patch("penstock.runs.rings.link_of", lambda *_: link):
         said = work.model(FixedLatency(4, 8)).total
     assert run.ok and run.counters["pages_done0"] == 2 * work.pages > 2 * work.design.plan.ring
     assert abs(run.cycles / said - 1) < 0.02, run.cycles / said

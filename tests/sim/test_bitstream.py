@@ -157,7 +157,7 @@ def test_training(kernel: Any, format: str, d: int, tmp_path: Path) -> None:
         "small",
         table,
         format,
-        bindings=bound,
+        bind=bound,
         choices=Choices(lanes=1, threads=1, walkers=1),
     )
     plan = replace(design.plan, lean=True)

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.accounts import Moved, account, machine_of
 from penstock.engines.base import Given
 from penstock.hdl.soc import Soc
 from penstock.host.device import Device, DeviceError, Udp, emulated, emulation, serial_device
@@ -44,7 +43,8 @@ from penstock.models.link.envelope import Answer
 from penstock.models.link.frames import HEADER
 from penstock.models.link.kinds import parse_link, wire_bytes
 from penstock.models.shell import RegisterMap
-from penstock.run import model as predicted
+from penstock.runs.accounts import Moved, account, machine_of
+from penstock.runs.run import model as predicted
 from penstock.sim.board import BAUD, CLOCK_HZ, Board, build, generate, verilog
 from penstock.sim.machine import Metered
 from penstock.sim.native import BuildError

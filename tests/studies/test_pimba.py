@@ -113,7 +113,7 @@ def test_ours():
 
 def test_reproduce(capsys, monkeypatch):
     """The command prints every figure, none of them more than 5 % off under the paper's assumptions, in tables whose cells are whole at 80 columns."""
-    from penstock.cli import run
+    from penstock.cli.main import run
 
     monkeypatch.setenv("COLUMNS", "80")
     assert run(["reproduce", "pimba", "--json", "-"]) == 0

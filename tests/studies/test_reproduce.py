@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import penstock_studies
-from penstock.discovery import engines, papers
+from penstock.engines.discovery import engines, papers
 from penstock.models import plugins
 from penstock.report.charts import draw
 from penstock.report.rows import Chart, Facts, Grid

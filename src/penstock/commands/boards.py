@@ -17,18 +17,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.boards.catalogue import boards
-from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, Command, grouped, parameters
-from penstock.completion import boards as complete
+from penstock.cli.commandline import (
+    DATA,
+    KERNEL,
+    OUTPUT,
+    PLAN,
+    REPORT,
+    Command,
+    grouped,
+    parameters,
+)
+from penstock.cli.completion import boards as complete
+from penstock.cli.state import State
+from penstock.designs.folder import untrusted
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
+from penstock.engines.options import TRUST, Count, IPAddress, Once
 from penstock.errors import Conflict
 from penstock.models.plugins import absent
 from penstock.models.target import RESOURCES, Link, Target
-from penstock.options import TRUST, Count, IPAddress, Once
 from penstock.report.rows import Column, Grid, Part
 from penstock.report.words import size_text
-from penstock.saved import untrusted
-from penstock.state import State
 from penstock.targets import target_named
 
 if TYPE_CHECKING:
@@ -201,8 +210,8 @@ def _charts(job: Job) -> list[Part]:
 def _project(job: Job, board: Target, folder: Path, options: _Options) -> None:
     """Write a project for the vendor's tools."""
     from penstock.boards.vendor import FILES, project
+    from penstock.designs.folder import MANIFEST, sealed
     from penstock.output import check_folder, earlier, write_folder
-    from penstock.saved import MANIFEST, sealed
 
     if options.clock is not None or options.seeds > 1:
         message = f"--clock and --seeds are not for {board.name}"
@@ -372,8 +381,8 @@ def _facts(
 def _publish(
     design: Design, board: Target, built: Build, folder: Path, station: Station | None = None
 ) -> None:
+    from penstock.designs.folder import sealed
     from penstock.output import write_folder
-    from penstock.saved import sealed
 
     facts = _facts(design, board, built, station)
     write_folder(folder, sealed(facts, {**built.files, **design.images()}))
@@ -417,7 +426,7 @@ def _program(state: State, folder: str, board: str, trust: bool) -> None:
     A bitstream cannot be made anew to compare it: --trust says that you know who built it.
     """
     from penstock.boards.flow import FLOWS, NAME
-    from penstock.saved import MANIFEST, read_folder
+    from penstock.designs.folder import MANIFEST, read_folder
     from penstock.sim.staging import staging
 
     chosen, place, where = board_named(board, trust), Path(folder), Span.whole("program")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.commandline import BUS, DATA, KERNEL, OUTPUT, PLAN, Command, parameters
+from penstock.cli.commandline import BUS, DATA, KERNEL, OUTPUT, PLAN, Command, parameters
+from penstock.cli.state import State
 from penstock.report.rows import Column, Grid, Part
-from penstock.state import State
 
 if TYPE_CHECKING:
     from penstock.dsl.core.passes import Walked

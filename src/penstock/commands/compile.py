@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from penstock.commandline import BUS, DATA, KERNEL, OUTPUT, PLAN, Command, parameters
-from penstock.options import Once
-from penstock.state import State
+from penstock.cli.commandline import BUS, DATA, KERNEL, OUTPUT, PLAN, Command, parameters
+from penstock.cli.state import State
+from penstock.engines.options import Once
 
 __all__ = ["COMMANDS"]
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.commandline import grouped
-from penstock.options import Number, Once
+from penstock.cli.commandline import grouped
+from penstock.engines.options import Number, Once
 from penstock.targets import link_named
 
 if TYPE_CHECKING:
-    from penstock.accounts import Account, Machine
     from penstock.commands.job import Job
     from penstock.engines.base import Workload
     from penstock.host.peers import Measured
     from penstock.report.rows import Facts
+    from penstock.runs.accounts import Account, Machine
 
 __all__ = ["COSTS", "check_costs", "costs"]
 
@@ -77,9 +77,9 @@ def check_costs(job: Job, workload: Workload, rest: dict[str, Any]) -> None:
 
 def costs(job: Job, rest: dict[str, Any]) -> None:
     """Put on record, and print, what the run on record costs; `rest`: the values of `COSTS`."""
-    from penstock.accounts import Moved, account, decoded, machine_of
     from penstock.report.rows import Row
-    from penstock.rings import WAITS
+    from penstock.runs.accounts import Moved, account, decoded, machine_of
+    from penstock.runs.rings import WAITS
 
     outcome = job.state.record
     design, workload, model = outcome.design, outcome.workload, outcome.model

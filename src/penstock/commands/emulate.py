@@ -8,10 +8,10 @@ from contextlib import ExitStack
 
 import click
 
-from penstock.commandline import Command
+from penstock.cli.commandline import Command
+from penstock.cli.state import State
+from penstock.engines.options import TRUST, Count, IPAddress, Once
 from penstock.errors import Conflict
-from penstock.options import TRUST, Count, IPAddress, Once
-from penstock.state import State
 
 __all__ = ["COMMANDS"]
 
@@ -33,8 +33,8 @@ def _emulate(
     machine reaches it at its address. It ends with Ctrl-C.
     """
     from penstock.api import opened
-    from penstock.devices import generated
     from penstock.host.device import emulated, tapped
+    from penstock.runs.devices import generated
 
     if (tap is None) != (ip_address is None):
         hint = "--tap tap0 --ip-address 10.0.0.9, for one"

@@ -6,12 +6,12 @@ import json
 
 import click
 
-from penstock.commandline import Command
-from penstock.completion import codes
-from penstock.completion import targets as targets_called
+from penstock.cli.commandline import Command
+from penstock.cli.completion import codes
+from penstock.cli.completion import targets as targets_called
+from penstock.cli.state import State
 from penstock.models.target import RESOURCES, Target
 from penstock.report.rows import Column, Grid
-from penstock.state import State
 
 __all__ = ["COMMANDS"]
 
@@ -19,8 +19,8 @@ __all__ = ["COMMANDS"]
 @click.pass_obj
 def _explain(state: State, code: str) -> None:
     """Print the page of a diagnostic, such as E614 or TUPLE_NULL."""
-    from penstock.discovery import error_pages
     from penstock.dsl.core.codes import explain
+    from penstock.engines.discovery import error_pages
 
     text = explain(error_pages().get(code.strip().upper(), code))
     if state.out.is_terminal:

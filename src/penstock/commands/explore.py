@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.commandline import DATA, KERNEL, PLAN, Command, grouped, parameters
-from penstock.options import Count, Once, Pair
-from penstock.state import State
+from penstock.cli.commandline import DATA, KERNEL, PLAN, Command, grouped, parameters
+from penstock.cli.state import State
+from penstock.engines.options import Count, Once, Pair
 
 if TYPE_CHECKING:
-    from penstock.outcome import Outcome
     from penstock.report.rows import Part
+    from penstock.runs.outcome import Outcome
     from penstock.sweeps.grid import Sweep
 
 __all__ = ["COMMANDS"]

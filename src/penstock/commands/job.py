@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from penstock.discovery import engine_of, engines
+from penstock.designs.feasible import check_bus, feasible
 from penstock.dsl.core.diagnostics import render
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Engine, Given
+from penstock.engines.discovery import engine_of, engines
 from penstock.errors import Conflict
-from penstock.feasible import check_bus, feasible
 from penstock.targets import target_named, with_bus
 
 if TYPE_CHECKING:
+    from penstock.cli.state import State
     from penstock.dsl.core.kernel import AnyKernel
+    from penstock.engines.options import Request
     from penstock.models.target import Target
-    from penstock.options import Request
-    from penstock.state import State
 
 __all__ = ["Job"]
 

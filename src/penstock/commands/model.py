@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from penstock.commandline import (
+from penstock.cli.commandline import (
     BUS,
     DATA,
     KERNEL,
@@ -17,9 +17,9 @@ from penstock.commandline import (
     grouped,
     parameters,
 )
+from penstock.cli.state import State
 from penstock.commands.costs import COSTS, check_costs, costs
-from penstock.options import Count, Once
-from penstock.state import State
+from penstock.engines.options import Count, Once
 
 __all__ = ["COMMANDS"]
 
@@ -30,7 +30,7 @@ def _model(state: State, **values: Any) -> int:
     rest = state.begin("model", values)
     from penstock.commands.job import Job
     from penstock.dsl.core.diagnostics import Span, error
-    from penstock.run import golden, model
+    from penstock.runs.run import golden, model
 
     job = Job.begin(state, "model")
     job.check_profile(rest["profile"])

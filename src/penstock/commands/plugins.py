@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from penstock.commandline import Command
+from penstock.cli.commandline import Command
+from penstock.cli.state import State
+from penstock.engines.options import Once
 from penstock.models.plugins import Offer, offers
-from penstock.options import Once
 from penstock.report.rows import Column, Grid
-from penstock.state import State
 
 __all__ = ["COMMANDS"]
 
@@ -19,10 +19,10 @@ __all__ = ["COMMANDS"]
 def _all() -> list[Offer]:
     """Return what distributions offer of everything that they may."""
     from penstock.boards.catalogue import targets
-    from penstock.devices import transports
-    from penstock.discovery import engines, papers
     from penstock.dsl.dialect import dialects
+    from penstock.engines.discovery import engines, papers
     from penstock.export.flows import flows
+    from penstock.runs.devices import transports
 
     for loaded in (dialects, engines, targets, transports, flows, papers):
         loaded()

@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from penstock.commandline import Command, check_page
-from penstock.completion import papers as papers_called
+from penstock.cli.commandline import Command, check_page
+from penstock.cli.completion import papers as papers_called
+from penstock.cli.state import State
+from penstock.engines.options import Once
 from penstock.models.plugins import absent, left_out
-from penstock.options import Once
 from penstock.report.rows import Chart, Facts, Grid, Part
-from penstock.state import State
 
 __all__ = ["COMMANDS"]
 
@@ -34,9 +34,9 @@ def _reproduce(
 
     --plots writes each figure as a picture, --report all as one page.
     """
-    from penstock.outcome import Outcome
     from penstock.output import as_json, check_file, check_folder, write_file, write_folder
     from penstock.report.terminal import show
+    from penstock.runs.outcome import Outcome
 
     papers = _papers(state)
     if paper is None:
@@ -92,7 +92,7 @@ def _check(papers: dict[str, Any], paper: str, beside: str | None) -> None:
 
 def _papers(state: State) -> dict[str, Any]:
     """Return what `discovery.papers` does; name the reports that are left out."""
-    from penstock import discovery
+    from penstock.engines import discovery
 
     before = left_out()
     with warnings.catch_warnings():

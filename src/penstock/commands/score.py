@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from penstock.commandline import OUTPUT, Command
+from penstock.cli.commandline import OUTPUT, Command
+from penstock.cli.state import State
 from penstock.commands.simulate import How, run_hardware, verdict
-from penstock.discovery import engine_named
-from penstock.options import Once
-from penstock.state import State
+from penstock.engines.discovery import engine_named
+from penstock.engines.options import Once
 
 __all__ = ["COMMANDS"]
 
@@ -27,10 +27,10 @@ def _score(state: State, **values: Any) -> int:
     rest = state.begin("score", values)
     from penstock.engines.base import Given
     from penstock.output import check_file, write_file
-    from penstock.run import Run, golden, model
-    from penstock.saved_run import used
-    from penstock.scores import check_suffix, encoded
-    from penstock.scoring import (
+    from penstock.runs.run import Run, golden, model
+    from penstock.runs.saved import used
+    from penstock.scores.files import check_suffix, encoded
+    from penstock.scores.scoring import (
         HOST,
         POLICIES,
         check_policies,
@@ -76,7 +76,7 @@ def _score(state: State, **values: Any) -> int:
 
 
 def _parameters() -> list[click.Parameter]:
-    from penstock.options import INPUTS
+    from penstock.engines.options import INPUTS
 
     null = click.Choice(["error", "skip"])
     return [

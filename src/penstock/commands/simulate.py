@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.commandline import (
+from penstock.cli.commandline import (
     BUS,
     DATA,
     KERNEL,
@@ -20,10 +20,10 @@ from penstock.commandline import (
     grouped,
     parameters,
 )
+from penstock.cli.state import State
 from penstock.commands.costs import COSTS, check_costs, costs
+from penstock.engines.options import TRUST, Once
 from penstock.errors import Conflict
-from penstock.options import TRUST, Once
-from penstock.state import State
 from penstock.targets import target_named
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.engines.base import Design
     from penstock.host.device import Device
     from penstock.models.memory import Memory
-    from penstock.run import Run
+    from penstock.runs.run import Run
 
 __all__ = ["COMMANDS", "How", "run_hardware", "verdict"]
 
@@ -50,7 +50,7 @@ class How:
         """Raise Conflict for options that do not go with the backend, E904 without data."""
         from penstock.dsl.core.diagnostics import Span, error
         from penstock.output import check_file
-        from penstock.run import WAVES
+        from penstock.runs.run import WAVES
 
         if self.family is not None and self.backend != "netlist":
             hint = "add --backend netlist, or leave --family out"
@@ -89,7 +89,7 @@ def _simulate(state: State, **values: Any) -> int:
     """Run the hardware in simulation and compare it with the golden model and the cycle model."""
     rest = state.begin("simulate", values)
     from penstock.commands.job import Job
-    from penstock.run import golden, model
+    from penstock.runs.run import golden, model
 
     how = How(rest["backend"] or "rtl", *(rest[n] for n in ("family", "device", "waves", "trust")))
     job, outcome, steps = Job.begin(state, "simulate"), state.record, state.steps
@@ -127,7 +127,7 @@ def _compiled(job: Job, how: How) -> Design:
         board = target_named(asked)
         if board.board is not None:
             from penstock.commands.boards import compile_for
-            from penstock.devices import running
+            from penstock.runs.devices import running
 
             board_design = compile_for(job, board)
             if how.device is None:
@@ -139,7 +139,7 @@ def _compiled(job: Job, how: How) -> Design:
             return plain if shown == plain.registers.design else compile_for(job, board)
     design = job.compile()
     if how.backend == "netlist":
-        from penstock.netlists import family_of
+        from penstock.runs.netlists import family_of
 
         family_of(design.target, how.family)  # said before anything takes long
     return design
@@ -156,7 +156,7 @@ def _timing(design: Design, how: How) -> Memory | None:
 
 
 def _device(design: Design, url: str, trust: bool) -> Device:
-    from penstock.devices import open_device
+    from penstock.runs.devices import open_device
 
     baud = design.target.link.baud or None
     return open_device(url, register_map=design.registers, baud=baud, trust=trust)
@@ -164,7 +164,7 @@ def _device(design: Design, url: str, trust: bool) -> Device:
 
 def run_hardware(state: State, design: Design, how: How) -> Run:
     """Run the hardware."""
-    from penstock.run import hardware
+    from penstock.runs.run import hardware
 
     outcome, steps = state.record, state.steps
     workload = outcome.workload
@@ -198,8 +198,8 @@ def run_hardware(state: State, design: Design, how: How) -> Run:
 
 def verdict(state: State) -> int:
     """Say whether the backends agree; return the exit code."""
-    from penstock.failures import DISAGREE
-    from penstock.outcome import differences
+    from penstock.runs.failures import DISAGREE
+    from penstock.runs.outcome import differences
 
     outcome = state.record
     assert outcome.golden is not None and outcome.workload is not None
@@ -226,7 +226,7 @@ def verdict(state: State) -> int:
 
 @grouped("Simulation")
 def _own() -> list[click.Parameter]:
-    from penstock.run import BACKENDS
+    from penstock.runs.run import BACKENDS
 
     backend = (
         "What runs: the engine alone (rtl), the engine as it is synthesised (netlist), the whole "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from penstock.commandline import Command
-from penstock.options import Once
+from penstock.cli.commandline import Command
+from penstock.engines.options import Once
 
 __all__ = ["COMMANDS"]
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock import hooks
-from penstock.capacity import check_memory
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.errors import bad_value, no_option, no_order, no_sessions, not_one_of
 from penstock.models.mapping import Storage, ram_styles
@@ -22,6 +21,7 @@ from penstock.models.resources import Resources
 from penstock.models.ring import places
 from penstock.models.shell import RegisterMap
 from penstock.models.target import Target
+from penstock.runs.capacity import check_memory
 
 from .score import Scoring, no_score
 from .session import Session
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.dsl.core.diagnostics import Diagnostic
     from penstock.hdl.modules import ModuleLibrary, Parts
     from penstock.host.device import Device
-    from penstock.run import Run
+    from penstock.runs.run import Run
     from penstock.sim.machine import Machine
     from penstock.sim.native import Library, PortSpec
 
@@ -292,7 +292,7 @@ class Design(hooks.Shown, ABC):
 
     def files(self) -> dict[str, bytes]:
         """Return what `save` writes, by the file's name."""
-        from penstock.saved import sealed
+        from penstock.designs.folder import sealed
 
         self.check_ring()
         resources = {**asdict(self.resources), "source": "estimate"}
@@ -341,13 +341,13 @@ class Design(hooks.Shown, ABC):
 
     def _remembered(self, kind: str, make: Callable[[], str]) -> str:
         """Return Verilog from the cache, else made. What a folder says of a plan decides what is kept for that folder, and for no other design."""
-        from penstock.cache import recalled, remembered
+        from penstock.designs.cache import recalled, remembered
 
         key = f"{self.digest}{kind}"
         if self.folder:
             if (text := recalled(key, self._package)) is not None:
                 return text
-            from penstock.bounded import bounded
+            from penstock.designs.bounded import bounded
 
             with bounded(self.folder_bytes):
                 return remembered(f"{key} {self.folder}", make, self._package)
@@ -373,13 +373,13 @@ class Design(hooks.Shown, ABC):
         Raises KernelError: E829 for families without models of their cells, E822 and E826 where
         Yosys is missing or fails.
         """
-        from penstock.netlists import netlist
+        from penstock.runs.netlists import netlist
 
         return netlist(self.verilog, self.target, family)
 
     def netlist_library(self, family: str | None = None, **options: Any) -> Library:
         """Return the design's netlist compiled for simulation. Raises as `netlist` and `library`."""
-        from penstock.netlists import family_of
+        from penstock.runs.netlists import family_of
         from penstock.sim.netlist import build
 
         _check_library("a netlist's library", options)
@@ -445,13 +445,13 @@ class Design(hooks.Shown, ABC):
         vault: Mapping[str, int] | None = None,
         **options: Any,
     ) -> Machine:
-        """Return a machine of a backend of `penstock.run.MACHINES`; `needed`: bytes of memory that
+        """Return a machine of a backend of `penstock.runs.run.MACHINES`; `needed`: bytes of memory that
         its runs take; `vault`: its values, of a design that has some (`models.shell.VaultValue`);
         `options`: the machine's own.
 
         Raises OptionError for a backend that has no machine, and for options that it does not take.
         """
-        from penstock.run import MACHINES, check_options
+        from penstock.runs.run import MACHINES, check_options
 
         self.check_hardware()
         if backend not in MACHINES:
@@ -471,7 +471,7 @@ class Design(hooks.Shown, ABC):
         **options: Any,
     ) -> Run:
         """As `penstock.design.Design.run`."""
-        from penstock.run import run
+        from penstock.runs.run import run
 
         return run(self, data, backend, memory=memory, **options)
 

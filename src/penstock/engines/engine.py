@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from penstock.dsl.core.diagnostics import Diagnostic
     from penstock.dsl.core.kernel import AnyKernel
-    from penstock.failures import Failure
+    from penstock.engines.options import Option, Request
     from penstock.host.peers import Peer
-    from penstock.options import Option, Request
-    from penstock.outcome import Outcome
     from penstock.report.rows import Part
+    from penstock.runs.failures import Failure
+    from penstock.runs.outcome import Outcome
 
     from .design import Design
 
@@ -83,7 +83,7 @@ class Engine(ABC):
     def open(self, source: Any, args: Given) -> Any:
         """Return what a data source holds, for `Given.data`; `args`: the rest of what was given.
         Raises SourceError."""
-        from penstock.tables import open_source
+        from penstock.data.tables import open_source
 
         return open_source(source, pages=args.option("pages"))
 
@@ -95,7 +95,7 @@ class Engine(ABC):
         """Return the sizes of a kernel's dimensions with the table that is given. Raises KernelError."""
         from penstock.dsl.core.bind import bind
 
-        table, names = args.data, args.option("bindings")
+        table, names = args.data, args.option("bind")
         unusable = getattr(table, "unusable", None)
         return bind(kernel, table.schema, names, args.option("dims", {}), unusable).dims
 

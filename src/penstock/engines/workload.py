@@ -14,10 +14,10 @@ from penstock.models.numerics.formats import Codes, Format
 if TYPE_CHECKING:
     import numpy as np
 
-    from penstock.failures import Failure
+    from penstock.data.tables import RowError
     from penstock.host.sources import Provenance
+    from penstock.runs.failures import Failure
     from penstock.sim.machine import Metered
-    from penstock.tables import RowError
 
 __all__ = ["AssumedRows", "Bound", "Cycles", "Given", "Result", "Workload"]
 
@@ -65,7 +65,7 @@ class Bound(Protocol):
 
 @dataclass(frozen=True)
 class Result:
-    """What a run computed. Two results are compared whole (`penstock.outcome.differences`).
+    """What a run computed. Two results are compared whole (`penstock.runs.outcome.differences`).
 
     `codes`: named arrays of codes, None after an error; `facts`: what else must be equal, such as
     the number of epochs or the digest of a port's traffic; `counters`: what is only reported.
@@ -177,7 +177,7 @@ class Workload(ABC):
 
     def failure(self, error: HardwareError) -> Failure:
         """Return what an error means to the user who gave the data."""
-        from penstock.failures import hardware_failure
+        from penstock.runs.failures import hardware_failure
 
         return hardware_failure(error, self.name or "the workload")
 

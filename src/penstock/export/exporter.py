@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import hooks
+from penstock.designs.folder import sealed
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.workload import Given
 from penstock.errors import Conflict, bad_value, no_option
 from penstock.models.memory import FixedLatency, Memory
 from penstock.models.ring import places
 from penstock.output import check_folder, earlier, write_folder
-from penstock.saved import sealed
 
 from .bench import Bench, bench_of
 from .core import Port, core_of, with_attributes
@@ -129,8 +129,8 @@ def recorded(design: Design, args: Given) -> Bench:
     Memory has the design's timing where that is a fixed latency, else one of 20 cycles, a word a cycle. Raises Mismatch,
     KernelError (E833) where the vectors would be too large, Conflict for a design with a ring.
     """
-    from penstock.outcome import differences
-    from penstock.run import golden, hardware, model
+    from penstock.runs.outcome import differences
+    from penstock.runs.run import golden, hardware, model
     from penstock.sim.recorder import Recorder
 
     if places(design.registers):

@@ -8,7 +8,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from penstock.models.target import Capacity
-from penstock.outcome import Outcome, differences, not_compared
+from penstock.runs.outcome import Outcome, differences, not_compared
 
 from .rows import Chart, Facts, Part, Row, Verdict
 from .words import amount, plural, rate, resource_text, seconds_text

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
-from penstock.outcome import Outcome
+from penstock.runs.outcome import Outcome
 
 from .charts import draw
 from .common import shared_charts
@@ -22,7 +22,7 @@ from .words import amount
 
 if TYPE_CHECKING:
     from penstock.engines.design import Design
-    from penstock.run import Run
+    from penstock.runs.run import Run
 
 __all__ = ["of_design", "of_run", "page"]
 
@@ -54,7 +54,7 @@ def of_run(run: Run) -> str:
 def _fragment(outcome: Outcome) -> str:
     parts: Iterable[Part] = ()
     if outcome.design is not None:
-        from penstock.discovery import engine_named
+        from penstock.engines.discovery import engine_named
 
         parts = engine_named(outcome.design.engine_name).sections(outcome)
     return _render("fragment.jinja", outcome, parts)
@@ -92,7 +92,7 @@ class _Drawn:
 
 
 def _content(outcome: Outcome, parts: Iterable[Part]) -> dict[str, Any]:
-    from penstock.versions import versions
+    from penstock.report.versions import versions
 
     design, parts = outcome.design, list(parts)
     parts += shared_charts(outcome, parts)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from penstock.dsl.core.diagnostics import KernelError, Span, error
 from penstock.dsl.core.load import from_text
 from penstock.models.errors import Error
-from penstock.run import Run
+from penstock.runs.run import Run
 
 __all__ = ["Said", "in_sql", "linregr", "logregr", "svm", "train"]
 

@@ -41,7 +41,7 @@ def main() -> None:
     answer: dict[str, Any]
     try:
         if head["method"] == "version":
-            from penstock.versions import versions
+            from penstock.report.versions import versions
 
             answer = {"version": versions().partition("\n")[0]}
         else:
@@ -150,7 +150,7 @@ def _plain(value: Any) -> Any:
 
 def _error(problem: Exception) -> dict[str, Any]:
     """Return a diagnostic as an error of PostgreSQL's; its place is in the detail."""
-    from penstock.failures import failure
+    from penstock.runs.failures import failure
 
     report = failure(problem)
     entry = report.errors[0]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from penstock.discovery import engine_named
 from penstock.engines.base import Given
+from penstock.engines.discovery import engine_named
 from penstock.host.sources import SourceError, Table
-from penstock.outcome import differences
-from penstock.run import carry_out, golden, model
+from penstock.runs.outcome import differences
+from penstock.runs.run import carry_out, golden, model
 
 from .grid import bad
 from .points import Point, Task

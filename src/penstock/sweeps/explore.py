@@ -12,14 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.discovery import engine_of
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Given
+from penstock.engines.discovery import engine_of
+from penstock.engines.options import taken
 from penstock.errors import no_option
 from penstock.models.target import Target
-from penstock.options import taken
 
 from .crews import Crew, Dask, Processes, unable
 from .grid import Sweep, sweep_of

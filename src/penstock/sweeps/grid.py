@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from penstock.discovery import engine_named
 from penstock.dsl.core.diagnostics import KernelError, Span, error
 from penstock.dsl.core.hints import closest
-from penstock.options import Option
+from penstock.engines.discovery import engine_named
+from penstock.engines.options import Option
 from penstock.targets import target_named
 
 from .points import Point, Task, digest, plain

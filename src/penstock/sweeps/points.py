@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.accounts import Moved, account, machine_of
-from penstock.cache import digest_of
-from penstock.discovery import engine_named
+from penstock.designs.cache import digest_of
+from penstock.designs.feasible import feasible
 from penstock.dsl.core.builder import GraphBuilder
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.engines.base import Design, Given, Workload
-from penstock.failures import USER, failure
-from penstock.feasible import feasible
+from penstock.engines.discovery import engine_named
 from penstock.host.sources import Table
 from penstock.models.inputs import MEMORY, Input, InputError
 from penstock.models.target import RESOURCES, Target
+from penstock.runs.accounts import Moved, account, machine_of
+from penstock.runs.failures import USER, failure
 
 if TYPE_CHECKING:
-    from penstock.run import Run
+    from penstock.runs.run import Run
 
 __all__ = ["FIGURES", "FITS", "Point", "Task", "code_of", "digest", "figures", "plain"]
 
@@ -122,7 +122,7 @@ class Task:
 
     def row(self, point: Point) -> dict[str, Any]:
         """Return what becomes of a point: `status`, and its figures where it fits. Never raises."""
-        from penstock.run import model
+        from penstock.runs.run import model
 
         args = self.at(point)
         try:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.cache import kept
+from penstock.designs.cache import kept
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
 from penstock.report.rows import Chart, Column, Facts, Grid, Part, Row, Verdict

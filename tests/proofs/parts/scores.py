@@ -7,7 +7,7 @@ import numpy as np
 from penstock.api import compile
 from penstock.dsl.core.load import from_text
 from penstock.hdl.analytics.scores import ScoreWriter
-from penstock.scoring import score_design, score_table
+from penstock.scores.scoring import score_design, score_table
 
 __all__ = ["COMPONENTS", "PROOFS"]
 

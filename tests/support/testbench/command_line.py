@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.cli import run as command
+from penstock.cli.main import run as command
 from penstock.engines.base import Design, Workload
-from penstock.run import Run, golden, model
+from penstock.runs.run import Run, golden, model
 
 __all__ = ["KERNEL", "differs", "done", "fill", "reported", "told"]
 
@@ -76,4 +76,4 @@ def differs(change: str, design: Design, monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(Design, "verilog", "")
     monkeypatch.setattr(Design, "machine", lambda *_, **__: nullcontext())
-    monkeypatch.setattr("penstock.run.hardware", hardware)
+    monkeypatch.setattr("penstock.runs.run.hardware", hardware)

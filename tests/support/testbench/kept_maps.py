@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from penstock.cache import generator, kept
+from penstock.designs.cache import generator, kept
 from penstock.hdl.omap.engine import MapEngine
 from penstock.hdl.shell import Shell
 from penstock.hdl.shell.verilog import to_verilog

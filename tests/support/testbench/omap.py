@@ -10,7 +10,7 @@ import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from penstock.cache import generator, kept
+from penstock.designs.cache import generator, kept
 from penstock.hdl.omap.engine import MapEngine
 from penstock.hdl.shell import Shell
 from penstock.hdl.shell.verilog import to_verilog

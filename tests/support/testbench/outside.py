@@ -25,7 +25,7 @@ def sums(x: ps.Words["n"]):
 _SERVER = """
 import io, json, os, sys
 from contextlib import redirect_stderr, redirect_stdout
-from penstock.cli import run
+from penstock.cli.main import run
 for line in sys.stdin:
     folder, arguments = json.loads(line)
     os.chdir(folder)

@@ -15,7 +15,7 @@ from typing import Any
 import penstock.boards.catalogue
 from penstock.api import load_kernel
 from penstock.boards.catalogue import targets
-from penstock.cli import run
+from penstock.cli.main import run
 from penstock.targets import target_named
 
 __all__ = ["claims", "drawn", "judged", "reported"]

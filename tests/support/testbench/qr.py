@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.cache import generator, kept
+from penstock.designs.cache import generator, kept
 from penstock.hdl.modules import ModuleLibrary
 from penstock.hdl.qr.engine import FitEngine
 from penstock.hdl.qr.table_engine import TableFitEngine

@@ -13,7 +13,7 @@ from typing import Any
 import penstock as ps
 from penstock import Choices
 from penstock.api import Design, compile
-from penstock.assumed import fitted
+from penstock.data.assumed import fitted
 from penstock.dsl.core.load import from_text, load_kernel
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.qr.job import Label, Method
@@ -46,7 +46,7 @@ def _columns(count: int, limbs: int, page: int = 8192, products: int | None = No
     table = Schema("t", (*columns, Column("y", "float4")), page_size=page)
     bindings = {"x": [column.name for column in columns]}
     made = from_text(_FIT, "f.psk")
-    given = {"bindings": bindings, "dims": {"d": count}}
+    given = {"bind": bindings, "dims": {"d": count}}
     design = compile(made, "u55c", table, limbs=limbs, **given)
     if products is None:
         return design

@@ -9,10 +9,10 @@ from penstock.models.analytics.config import FETCH, AnalyticsPlan, Op, Unit
 from penstock.models.analytics.job import Bound
 from penstock.models.numerics.latency import latency
 from penstock.models.rows.units import integer_unit
-from penstock.outcome import Outcome
 from penstock.report.common import roofline_chart, shares_chart
 from penstock.report.rows import Chart
 from penstock.report.words import plural
+from penstock.runs.outcome import Outcome
 
 if TYPE_CHECKING:
     from .design import AnalyticsDesign

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from penstock.accounts import decoded
 from penstock.api import assume, compile
 from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.diagnostics import KernelError
@@ -33,7 +32,8 @@ from penstock.report.papers import (
     records,
 )
 from penstock.report.rows import Facts, Part
-from penstock.run import Run
+from penstock.runs.accounts import decoded
+from penstock.runs.run import Run
 from penstock.targets import link_of, target_named
 
 from .design import AnalyticsDesign

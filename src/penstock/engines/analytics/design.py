@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.assumed import Assumed, assume
+from penstock.data.assumed import Assumed, assume
+from penstock.data.tables import table_on
 from penstock.dsl.analytics.kernel import checked_epochs
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.scores import ScoreKernel, graph_from_json
@@ -26,7 +27,6 @@ from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
 from penstock.models.target import Target
-from penstock.tables import table_on
 
 from .frozen import Frozen
 from .in_memory import row_parts, row_spaces

@@ -8,12 +8,12 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock.data.policies import input_policy
 from penstock.dsl.analytics.kernel import Kernel
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
 from penstock.dsl.core.scores import ScoreKernel, graph_to_json
 from penstock.engines.base import Design, Engine, Given
-from penstock.inputs import input_policy
 from penstock.models.numerics.policy import InputPolicy
 from penstock.models.rows.errors import IndexCode, RowCode
 from penstock.models.strider.errors import PageError
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from penstock.dsl.core.bind import Binding
     from penstock.dsl.core.graph import Graph
     from penstock.dsl.core.kernel import AnyKernel
-    from penstock.failures import Failure
     from penstock.host.peers import Peer
     from penstock.models.analytics.config import AnalyticsPlan
     from penstock.models.heap.schema import Schema
     from penstock.models.numerics.formats import Format
     from penstock.models.target import Target
-    from penstock.outcome import Outcome
     from penstock.report.rows import Part
+    from penstock.runs.failures import Failure
+    from penstock.runs.outcome import Outcome
 
     from .design import AnalyticsDesign
 
@@ -69,7 +69,7 @@ class AnalyticsEngine(Engine):
     def reads(self, kernel: AnyKernel, args: Given) -> Given:
         from .columns import index_columns, used_columns
 
-        bindings = args.option("bindings")
+        bindings = args.option("bind")
         asked: dict[str, Any] = {"used": used_columns(kernel, bindings)}
         if names := index_columns(kernel, bindings):
             asked["index_columns"] = names
@@ -80,7 +80,7 @@ class AnalyticsEngine(Engine):
         return front(kernel, args)[2].dims
 
     def open(self, source: Any, args: Given) -> Any:
-        from penstock.tables import open_source
+        from penstock.data.tables import open_source
 
         indices, categories = args.option("index_columns", ()), args.option("categories", ())
         pages = args.option("pages")
@@ -220,12 +220,12 @@ class AnalyticsEngine(Engine):
         return (binding_grid(graph, schema, binding),)
 
     def unreadable(self, kernel: AnyKernel, args: Given, design: Design | None) -> Failure | None:
+        from penstock.data.tables import table_failure
         from penstock.dsl.analytics.lower_rows import by_rows
         from penstock.host.sources import Table
         from penstock.models.strider.config import WalkConfig
         from penstock.models.strider.layout import Source, TupleLayout
         from penstock.models.strider.table import walk_table
-        from penstock.tables import table_failure
         from penstock.targets import target_named
 
         table = args.data
@@ -316,8 +316,8 @@ class AnalyticsEngine(Engine):
         from penstock.host.sources import SourceError
 
         try:
-            fewer = _fewer(kernel.trace(dims), args.option("bindings", {}))
-            options = {"dims": dims, "bindings": fewer, "prefer": "area"}
+            fewer = _fewer(kernel.trace(dims), args.option("bind", {}))
+            options = {"dims": dims, "bind": fewer, "prefer": "area"}
             design = self._compiled(
                 kernel, part, Given(format=args.format, options=options), quick=True
             )
@@ -407,14 +407,14 @@ def front(kernel: Kernel | ScoreKernel, args: Given) -> tuple[Graph, Schema, Bin
 
     Without a table, or for random numbers, the table is one of the kernel's own shapes.
     """
-    from penstock.assumed import fitted
+    from penstock.data.assumed import fitted
     from penstock.dsl.analytics.overrides import with_overrides
     from penstock.dsl.core.bind import bind, schema_for
     from penstock.models.heap.schema import Schema
 
     from .columns import check_spare, counted, counts_learned, counts_of, hashed
 
-    dims, bindings = args.option("dims"), args.option("bindings")
+    dims, bindings = args.option("dims"), args.option("bind")
     if args.data is None or isinstance(args.data, str):
         schema = fitted(schema_for(kernel.trace(dims), bindings=bindings))
     else:
@@ -439,8 +439,8 @@ def _bound(
     kernel: Kernel | ScoreKernel, part: Target, args: Given
 ) -> tuple[Graph, Schema, Binding]:
     """Return `front` with pages that suit the part, where Penstock packs them."""
-    from penstock.assumed import paged
-    from penstock.tables import packed_here
+    from penstock.data.assumed import paged
+    from penstock.data.tables import packed_here
 
     graph, schema, binding = front(kernel, args)
     if packed_here(args.data, args.source):

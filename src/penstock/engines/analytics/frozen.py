@@ -19,9 +19,9 @@ from numbers import Real
 
 import numpy as np
 
+from penstock.data.tables import RowError
 from penstock.engines.base import Cycles, Result, Workload
 from penstock.errors import bad_value
-from penstock.failures import Failure
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.golden import rows_asked
 from penstock.models.analytics.indices import walk_port
@@ -29,8 +29,8 @@ from penstock.models.errors import HardwareError
 from penstock.models.heap.page import LP_DEAD, LP_SIZE, PAGE_HEADER_SIZE
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
+from penstock.runs.failures import Failure
 from penstock.sim.machine import Metered
-from penstock.tables import RowError
 
 __all__ = ["Frozen"]
 

@@ -14,8 +14,8 @@ from penstock.models.memory.dealt import Deal
 from penstock.models.numerics.formats import Codes
 from penstock.models.rows.bound import busiest, busiest_bank
 from penstock.models.rows.unit_cycles import RowUnitModel
-from penstock.outcome import Outcome
 from penstock.report.rows import Row, Share
+from penstock.runs.outcome import Outcome
 from penstock.sim.machine import PAGE, round_up
 
 __all__ = ["named", "row_counters", "row_parts", "row_places", "row_spaces", "rows_moved"]

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import ceil
 from typing import TypeVar
 
-from penstock.assumed import Assumed, assume
+from penstock.data.assumed import Assumed, assume
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.engines.base import Design, Given
 from penstock.host.sources import SourceError, Table

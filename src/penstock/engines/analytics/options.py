@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from penstock.dsl.analytics.choices import PREFER
-from penstock.options import FILL, INPUTS, RING, TABLE, Count, Law, Option, Pair
+from penstock.engines.options import FILL, INPUTS, RING, TABLE, Count, Law, Option, Pair
 
 __all__ = ["FORCES", "OPTIONS", "POLICIES"]
 
@@ -174,7 +174,7 @@ _FREEZE = Option(
 #: those that fix a plan
 FORCES = tuple(option for option in _PLAN if option.forces)
 _ALL = (*TABLE, *INPUTS, *_INDICES, *_KERNEL, *_PLAN, *_PREFER)
-_COLUMNS = tuple(option for option in TABLE if option.name in ("dims", "bindings"))
+_COLUMNS = tuple(option for option in TABLE if option.name in ("dims", "bind"))
 _COLUMNS += (_INDICES[0],)
 #: what rows of a table are left out
 POLICIES = (*(option for option in TABLE if option.name == "on_null"), *INPUTS, _INDICES[1])

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.commandline import DATA, KERNEL, OUTPUT, Command
-from penstock.options import Count, Once
+from penstock.cli.commandline import DATA, KERNEL, OUTPUT, Command
+from penstock.cli.state import State
+from penstock.engines.options import Count, Once
 from penstock.report.rows import Column, Facts, Grid, Part
-from penstock.state import State
 
 from .options import OPTIONS, POLICIES
 
@@ -40,11 +40,11 @@ def _profile(state: State, **values: Any) -> int:
     """
     rest = state.begin("profile", values)
     from penstock.commands.job import Job
+    from penstock.data.tables import table_failure
     from penstock.dsl.analytics.kernel import Kernel
     from penstock.errors import Conflict
     from penstock.host.sources import Table
     from penstock.models.errors import RunError
-    from penstock.tables import table_failure
 
     from .hot import hottest
 
@@ -53,7 +53,7 @@ def _profile(state: State, **values: Any) -> int:
     if not isinstance(kernel, Kernel) or not isinstance(table, Table):
         hint = "give a kernel with rows and --data SRC, such as FILE.csv"
         raise Conflict("a profile is that of a kernel's rows on a table", hint)
-    bindings, dims = job.args.option("bindings", {}), job.args.option("dims", {})
+    bindings, dims = job.args.option("bind", {}), job.args.option("dims", {})
     policies = {o.name: job.args.option(o.name) for o in POLICIES}
     try:
         lookups, sizes = profiled(kernel, table, bindings, dims, **policies)
@@ -105,7 +105,7 @@ def profiled(
     free = (
         name for name in kernel.dim_names if name not in names
     )  # how wide rows are does not matter
-    options = {"bindings": bindings or {}, "dims": {**dict.fromkeys(free, 1), **(dims or {})}}
+    options = {"bind": bindings or {}, "dims": {**dict.fromkeys(free, 1), **(dims or {})}}
     args, engine = Given(table, table, options=options | policies), AnalyticsEngine()
     check_by_integers(front(kernel, args)[0])
     plan = engine.compile(kernel, target_named(engine.default_target), args).plan

@@ -9,7 +9,6 @@ from penstock.dsl.core.bind_index import BoundIndex
 from penstock.dsl.core.graph import Graph, Uniform, Variable
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.heap.schema import Schema
-from penstock.outcome import Outcome
 from penstock.report.common import (
     agreement,
     cycle_rows,
@@ -30,6 +29,7 @@ from penstock.report.words import (
     target_text,
     values_text,
 )
+from penstock.runs.outcome import Outcome
 
 from .charts import busy, charts
 from .design import AnalyticsDesign

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.assumed import Assumed
+from penstock.data.assumed import Assumed
+from penstock.data.tables import RowError, learning_error, table_failure
 from penstock.dsl.analytics.ranges import too_many
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.base import AssumedRows, Cycles, Result, Workload
-from penstock.failures import Failure
 from penstock.host.sources import Table
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.cycles import RowsAsked
@@ -40,9 +40,9 @@ from penstock.models.ring import Line
 from penstock.models.rows.errors import RowCode
 from penstock.models.strider.costs import Costs
 from penstock.models.strider.judge import RowCounts
-from penstock.rings import bring, least, lines, waited
+from penstock.runs.failures import Failure
+from penstock.runs.rings import bring, least, lines, waited
 from penstock.sim.machine import PAGE, Metered, round_up
-from penstock.tables import RowError, learning_error, table_failure
 
 from .in_memory import named, row_counters, row_parts, row_places, row_spaces
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.commandline import KERNEL, Command
-from penstock.options import Count, Once
-from penstock.state import State
+from penstock.cli.commandline import KERNEL, Command
+from penstock.cli.state import State
+from penstock.engines.options import Count, Once
 
 from .ended import PEM, check_named, refused, run_ended
 from .keeper import keeper
@@ -147,7 +147,7 @@ def _program(design: MapDesign, device: str, family: str | None, state: bool) ->
         raise refused("--family is for netlists", "leave it out, or add --device netlist")
     if device == "device":
         return ()
-    from penstock.netlists import family_of, yosys
+    from penstock.runs.netlists import family_of, yosys
 
     arguments = [device, str(int(state))]
     if device == "netlist":

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     import click
 
     from penstock.dsl.core.kernel import AnyKernel
+    from penstock.engines.options import Request
     from penstock.models.target import Target
-    from penstock.options import Request
-    from penstock.outcome import Outcome
     from penstock.report.rows import Part
+    from penstock.runs.outcome import Outcome
 
 __all__ = ["MappingEngine"]
 

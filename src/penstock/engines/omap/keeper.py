@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from penstock.state import State
+from penstock.cli.state import State
 
 from .ended import PEM, check_named, refused, run_ended
 

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.host.omap.devices import MachineDevice, Powers
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.config import OmapConfig
-from penstock.run import MACHINES, check_options
+from penstock.runs.run import MACHINES, check_options
 from penstock.targets import target_named
 
 from .design import MapDesign

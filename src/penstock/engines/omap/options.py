@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from penstock.options import FILL, Count, Number, Option
+from penstock.engines.options import FILL, Count, Number, Option
 
 __all__ = ["OPTIONS"]
 

@@ -22,9 +22,9 @@ from penstock.models.omap.hbm import plainly, settled
 from penstock.models.omap.planner import fitting, plan
 from penstock.models.resources import AIM
 from penstock.models.target import Target
-from penstock.outcome import Outcome
 from penstock.report.rows import Column, Grid
 from penstock.report.words import amount
+from penstock.runs.outcome import Outcome
 from penstock.targets import link_named, timing_of
 
 from .design import MapDesign, Mapped, joined, joins

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.data.policies import input_policy
 from penstock.dsl.pim.recurrent import Recurrent
 from penstock.engines.base import Given
 from penstock.errors import Conflict, RunWarning
 from penstock.host.sources.errors import SourceError, table_error
 from penstock.host.sources.files import read_npz
-from penstock.inputs import input_policy
 
 __all__ = ["MOST_TOKENS", "TOKENS", "Inputs", "bits_of", "opened", "policy_of", "seed_of", "shapes_of", "tokens_of"]  # fmt: skip
 

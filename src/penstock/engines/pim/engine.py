@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from penstock.dsl.pim.recurrent import Recurrent
     from penstock.models.pim.config import PimConfig
     from penstock.models.target import Target
-    from penstock.outcome import Outcome
     from penstock.report.rows import Part
+    from penstock.runs.outcome import Outcome
 
 __all__ = ["PimEngine"]
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import click
 
 from penstock.dsl.core.diagnostics import KernelError, Span, error
+from penstock.engines.options import FILL, INPUTS, TABLE, Count, Option
 from penstock.models.pim.config import Design
 from penstock.models.pim.timing import NAMES
-from penstock.options import FILL, INPUTS, TABLE, Count, Option
 
 __all__ = ["FORMATS", "OPTIONS", "SCHEDULES", "misfit"]
 

@@ -484,7 +484,7 @@ def _no_sum(place: str) -> SourceError:
 
 def opened(design: Any, backend: str, options: Mapping[str, Any]) -> PimSession:
     """Return a session of a design. Raises SessionError (E466), OptionError."""
-    from penstock.run import METERED, parted
+    from penstock.runs.run import METERED, parted
     from penstock.sim.memory.dram import fast
     from penstock.targets import timing_of
 

@@ -31,7 +31,7 @@ from .golden import golden_device, language_of
 from .host import Batch, Course, batches, worked
 
 if TYPE_CHECKING:
-    from penstock.failures import Failure
+    from penstock.runs.failures import Failure
 
 __all__ = ["Played", "Stepping"]
 
@@ -261,7 +261,7 @@ class Stepping(Workload):
         return {"golden": self._golden} if self._golden else {}
 
     def failure(self, error: HardwareError) -> Failure:
-        from penstock.failures import hardware_failure
+        from penstock.runs.failures import hardware_failure
 
         if error.code != PimError.PIM_RANGE:
             return super().failure(error)

@@ -134,7 +134,7 @@ def key_texts(graph: FitGraph, span: Span, args: Given) -> tuple[str, list[bytes
 
     Raises KernelError, and Conflict for options that say nothing of either.
     """
-    bindings = args.option("bindings", {})
+    bindings = args.option("bind", {})
     if isinstance(args.data, Table):
         if args.rows is not None:
             what = f"--rows {args.rows} and --data {args.place} both say which keys there are"
@@ -156,7 +156,7 @@ def _wrong(graph: FitGraph, span: Span, message: str, hint: str) -> KernelError:
 
 def key_column(graph: FitGraph, span: Span, args: Given, table: Table) -> str:
     """Return the name of the key's column. Raises KernelError (E619)."""
-    bound, key, columns = args.option("bindings", {}), graph.features, table.schema.columns
+    bound, key, columns = args.option("bind", {}), graph.features, table.schema.columns
     texts = [column.name for column in columns if column.type == "text" and not column.dropped]
     listing = f"its columns of text are {', '.join(texts)}" if texts else "it has no column of text"
     if other := next((name for name in bound if name != key), None):

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.assumed import Assumed, assume, fitted, paged
+from penstock.data.assumed import Assumed, assume, fitted, paged
+from penstock.data.policies import input_policy
+from penstock.data.tables import packed_here, table_on
 from penstock.dsl.core.bind import bind
 from penstock.dsl.core.diagnostics import KernelError, error
 from penstock.dsl.core.scores import linear
@@ -19,7 +21,6 @@ from penstock.dsl.qr.units import Unit, typical_limbs
 from penstock.engines.base import Given
 from penstock.engines.score import Groups, Scoring
 from penstock.host.sources import Table
-from penstock.inputs import input_policy
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.memory import FixedLatency
 from penstock.models.numerics.limbs import Limbs
@@ -35,7 +36,6 @@ from penstock.models.strider.isa import disassemble
 from penstock.models.strider.layout import TupleLayout
 from penstock.models.strider.program import generate
 from penstock.models.target import Target
-from penstock.tables import packed_here, table_on
 from penstock.targets import timing_of
 
 from .changes import asked_of, limited_fits
@@ -261,7 +261,7 @@ def _bound(
     kernel: FitKernel, part: Target, args: Given
 ) -> tuple[FitGraph, Schema, list[tuple[int, int]]]:
     """Return the kernel's graph, the schema of its table, and attribute and element of each feature, of the label and of the weight."""
-    dims, bindings = args.option("dims", {}), args.option("bindings", {})
+    dims, bindings = args.option("dims", {}), args.option("bind", {})
     weight, group = args.option("sample_weight"), args.option("group_by")
     data = args.data
     if data is None or isinstance(data, str):

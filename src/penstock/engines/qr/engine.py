@@ -15,11 +15,11 @@ from .options import OPTIONS, Solving
 
 if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
-    from penstock.failures import Failure
+    from penstock.engines.options import Request
     from penstock.models.target import Target
-    from penstock.options import Request
-    from penstock.outcome import Outcome
     from penstock.report.rows import Part
+    from penstock.runs.failures import Failure
+    from penstock.runs.outcome import Outcome
 
 __all__ = ["FitEngine"]
 
@@ -191,7 +191,7 @@ class FitEngine(Engine):
 
     def plans(self, kernel: AnyKernel, request: Request) -> bool:
         columns = not _over_keys(kernel)
-        has_table = request.data is not None or bool(request.own.get("bindings"))
+        has_table = request.data is not None or bool(request.own.get("bind"))
         return (columns and has_table) or super().plans(kernel, request)
 
     def check(self, kernel: AnyKernel, args: Given, design: Design | None) -> Iterable[Part]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock.data.tables import open_source
 from penstock.dsl.core.diagnostics import Span
 from penstock.dsl.qr.kernel import FitGraph
 from penstock.engines.base import Cycles, Given, Result, Workload
@@ -24,7 +25,6 @@ from penstock.models.qr.job import Fit
 from penstock.models.qr.shell import register_map
 from penstock.models.shell import RegisterMap
 from penstock.sim.machine import Metered, round_up
-from penstock.tables import open_source
 
 from .changes import refits_of
 from .designs import AnyFit, in_all
@@ -45,7 +45,7 @@ class FitDesign(AnyFit):
     key: Span | None = field(default=None, compare=False)
 
     kind = "keys"
-    arguments = frozenset({"bindings", "changes", "on_null"})
+    arguments = frozenset({"bind", "changes", "on_null"})
 
     @property
     def registers(self) -> RegisterMap:

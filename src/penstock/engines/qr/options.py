@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from penstock.engines.options import FILL, INPUTS, RING, TABLE, Count, Option
 from penstock.errors import not_one_of
 from penstock.models.numerics.limbs import LIMBS_MAX
-from penstock.options import FILL, INPUTS, RING, TABLE, Count, Option
 
 __all__ = ["ON_SINGULAR", "OPTIONS", "Solving"]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.data.tables import table_failure
 from penstock.dsl.core.diagnostics import KernelError, Span, error
 from penstock.dsl.core.hints import closest
 from penstock.dsl.qr.kernel import FitGraph
@@ -28,14 +29,13 @@ from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.judge import RowCounts
 from penstock.models.strider.layout import TupleLayout
 from penstock.models.strider.table import walk_table
-from penstock.tables import table_failure
 
 from .designs import in_all
 from .solution import Values, column_names, values_of
 from .table_fits import TableFits
 
 if TYPE_CHECKING:
-    from penstock.failures import Failure
+    from penstock.runs.failures import Failure
     from penstock.sim.machine import Metered
 
 __all__ = ["Group", "Packed", "PackedFits", "Packing", "without"]

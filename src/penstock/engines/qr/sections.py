@@ -8,7 +8,6 @@ from typing import Any
 
 from penstock.dsl.qr.kernel import FitGraph
 from penstock.models.qr.cycles import Bound
-from penstock.outcome import Outcome
 from penstock.report.common import (
     agreement,
     bound_terms,
@@ -23,6 +22,7 @@ from penstock.report.common import (
 )
 from penstock.report.rows import Chart, Facts, Part, Row
 from penstock.report.words import memory_text, plural, seconds_text, target_text, values_text
+from penstock.runs.outcome import Outcome
 
 from .columns import ColumnsDesign
 from .keys import FitDesign

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock.assumed import Assumed
+from penstock.data.assumed import Assumed
+from penstock.data.tables import RowError, learning_error, table_failure
 from penstock.dsl.qr.units import Unit
 from penstock.engines.base import AssumedRows, Cycles, Result, Workload
-from penstock.failures import Failure
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
 from penstock.models.errors import HardwareError
@@ -36,9 +36,9 @@ from penstock.models.strider.costs import Costs, analyse
 from penstock.models.strider.judge import RowCounts
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
-from penstock.rings import bring, least, lines, waited
+from penstock.runs.failures import Failure
+from penstock.runs.rings import bring, least, lines, waited
 from penstock.sim.machine import Feed, Metered
-from penstock.tables import RowError, learning_error, table_failure
 
 from .changes import Asked
 from .designs import AnyFit, in_all

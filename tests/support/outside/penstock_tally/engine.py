@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engines.base import Cycles, Design, Engine, Given, Result, Workload
+from penstock.engines.options import Count, Option
 from penstock.host.sources import SourceError
 from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.numerics.formats import parse_format
 from penstock.models.resources import Resources
-from penstock.options import Count, Option
 from penstock.report.common import agreement, cycle_rows, resources, written
 from penstock.report.rows import Facts, Part
 from penstock.sim.machine import PAGE, Unsupported, round_up

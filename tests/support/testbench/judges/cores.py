@@ -12,8 +12,8 @@ from penstock.api import compile
 from penstock.engines.workload import Given
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.golden import Map
-from penstock.outcome import differences
-from penstock.run import golden, hardware
+from penstock.runs.outcome import differences
+from penstock.runs.run import golden, hardware
 from testbench.omap import KEYS, Board, config, expected, map_verilog, requests
 
 __all__ = ["CORES", "Core", "core"]

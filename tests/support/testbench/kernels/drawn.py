@@ -154,7 +154,7 @@ class Case:
             table,
             self.format,
             dims=dict(self.sizes),
-            bindings={name: self.columns()[name] for name in self.apart},
+            bind={name: self.columns()[name] for name in self.apart},
             choices=Choices(self.lanes, self.threads, self.ports, on_overflow="saturate"),
         )
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from penstock.engines.design import Design
     from penstock.host.device import Device
-    from penstock.scores import Scores
+    from penstock.scores.files import Scores
     from penstock.sim.machine import Machine, Progress
 
 __all__ = [
@@ -177,7 +177,7 @@ class Run(hooks.Shown):
 
     def _used(self) -> AbstractContextManager[None]:
         """Return what the score is used within: that of a folder may be anybody's."""
-        from penstock.saved_run import used
+        from penstock.runs.saved import used
 
         if self.saved is not None:
             return used(f"{self.saved['kernel']!r:.60}")
@@ -190,7 +190,7 @@ class Run(hooks.Shown):
         The folder appears whole or not at all; an earlier run in it is replaced. Raises OutputError; OptionError where the run has no result.
         """
         from penstock.output import write_folder
-        from penstock.saved_run import run_files
+        from penstock.runs.saved import run_files
 
         if self.result is None:
             raise bad_value("save", "the cycle model has no result: save a run of another backend")
@@ -210,7 +210,7 @@ class Run(hooks.Shown):
     @classmethod
     def load(cls, folder: str | Path) -> Run:
         """Return the run that `save` wrote: its result, and what scores. Raises FolderError (E806)."""
-        from penstock.saved_run import read_run
+        from penstock.runs.saved import read_run
 
         manifest, result, scoring = read_run(folder)
         saved = {**manifest, "scoring": scoring}
@@ -238,7 +238,7 @@ class Run(hooks.Shown):
             )
         select = None
         if view is not None:
-            from penstock.score_sql import score_select
+            from penstock.scores.sql import score_select
 
             scoring = self.scoring
             with self._used():

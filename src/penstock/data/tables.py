@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-from penstock.failures import Failure, hardware_failure
 from penstock.host.sources import RandomOptions, SourceError, Table, are_stored, open_table
 from penstock.models.errors import HardwareError
 from penstock.models.heap.schema import Schema
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.golden import walk_page
+from penstock.runs.failures import Failure, hardware_failure
 
 __all__ = ["RowError", "learning_error", "open_source", "packed_here", "table_failure", "table_on"]
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.saved import AGAIN, unfit
+from penstock.designs.folder import AGAIN, unfit
 
 __all__ = ["bounded"]
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from penstock.accounts import Account
     from penstock.engines.design import Design
     from penstock.engines.workload import Workload
-    from penstock.run import Run
+    from penstock.runs.accounts import Account
+    from penstock.runs.run import Run
 
 __all__ = ["SCHEMA", "Outcome", "differences", "not_compared"]
 

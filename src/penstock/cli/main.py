@@ -14,8 +14,8 @@ from typing import Any
 import click
 from rich_click import RichGroup
 
+from penstock.cli.state import State
 from penstock.models import plugins
-from penstock.state import State
 
 __all__ = ["State", "main", "program", "run"]
 
@@ -34,7 +34,7 @@ def program(context: click.Context, version: bool) -> None:
     KERNEL is file.py (file.py:name where it has several) or file.psk.
     """
     if version:
-        from penstock.versions import versions
+        from penstock.report.versions import versions
 
         click.echo(versions())
     elif context.invoked_subcommand is None:
@@ -45,8 +45,8 @@ def _add_commands() -> None:
     """Take up the shared commands, then those of the engines."""
     from penstock.boards.catalogue import targets
     from penstock.commands import commands
-    from penstock.discovery import engines
     from penstock.dsl.dialect import dialects
+    from penstock.engines.discovery import engines
 
     for command in commands():
         program.add_command(command)
@@ -87,7 +87,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _failed(state: State, problem: BaseException) -> int:
-    from penstock.failures import failure
+    from penstock.runs.failures import failure
 
     request = state.request
     if request is not None and request.verbose > 1:

@@ -9,11 +9,10 @@ from typing import Any
 import click
 from rich_click import RichCommand
 
-from penstock.completion import formats, kernels, targets
-from penstock.discovery import engines
+from penstock.cli.completion import formats, kernels, targets
+from penstock.engines.discovery import engines
+from penstock.engines.options import Count, Once, Option, Request
 from penstock.errors import Conflict
-
-from .options import Count, Once, Option, Request
 
 __all__ = [
     "BUS",

@@ -42,15 +42,15 @@ def formats(_context: click.Context, _of: click.Parameter, word: str) -> list[Co
 
 def codes(_context: click.Context, _of: click.Parameter, word: str) -> list[CompletionItem]:
     """Codes that `penstock explain` knows."""
-    from penstock.discovery import error_pages
     from penstock.dsl.core.codes import codes
+    from penstock.engines.discovery import error_pages
 
     return _beginning(word, {*codes(), *error_pages()})
 
 
 def papers(_context: click.Context, _of: click.Parameter, word: str) -> list[CompletionItem]:
     """Papers that `penstock reproduce` knows."""
-    from penstock.discovery import papers
+    from penstock.engines.discovery import papers
 
     return _beginning(word, papers())
 
@@ -71,8 +71,8 @@ def kernels(_context: click.Context, _of: click.Parameter, word: str) -> list[Co
 
 def _names(module: ast.Module) -> Iterable[str]:
     """Yield the names that a file gives to kernels: functions under a keyword, and values that a kernel's class makes."""
-    from penstock.discovery import engine_names
     from penstock.dsl.dialect import dialects
+    from penstock.engines.discovery import engine_names
 
     keywords = set(dialects()) | set(engine_names())
     for node in module.body:

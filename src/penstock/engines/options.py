@@ -272,7 +272,7 @@ TABLE = (
     ),
     Option(
         "--bind",
-        "bindings",
+        "bind",
         Pair("x=age,height", _columns),
         "X=COLUMN,…",
         "Columns of a variable. Repeatable.",

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from penstock.discovery import engine_of
+from penstock.designs.feasible import feasible
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
 from penstock.dsl.core.scores import evaluate
 from penstock.engines.base import Design, Given
+from penstock.engines.discovery import engine_of
 from penstock.engines.score import ScoreError, Scoring, no_score
 from penstock.errors import bad_value, not_one_of
-from penstock.feasible import feasible
 from penstock.host.sources import Table, open_table
 from penstock.models.heap.schema import Schema
 from penstock.models.numerics.policy import ON_NAN, ON_OVERFLOW
 from penstock.models.target import Target
-from penstock.run import BACKENDS as RUNS
-from penstock.run import Run
-from penstock.scores import Scores
+from penstock.runs.run import BACKENDS as RUNS
+from penstock.runs.run import Run
+from penstock.scores.files import Scores
 from penstock.targets import target_named
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.failures import Failure
+    from penstock.runs.failures import Failure
 
 __all__ = [
     "BACKENDS",
@@ -136,7 +136,7 @@ def score_design(
         raise no_score(f"{scoring.kernel.name} by {scoring.groups.column}", f"{why}", hint)
     part = scoring.target if target is None else target_named(target)
     settings = {name: value for name, value in options.items() if value is not None}
-    chosen = {"bindings": scoring.columns, **scoring.options, **settings}
+    chosen = {"bind": scoring.columns, **scoring.options, **settings}
     memory = chosen.pop("memory", None)
     args = Given(table, source, format=scoring.format, memory=memory, options=chosen)
     return feasible(engine_of(scoring.kernel), scoring.kernel, part, args)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from penstock.commandline import request
-from penstock.options import Request
+from penstock.cli.commandline import request
+from penstock.engines.options import Request
 
 if TYPE_CHECKING:
-    from penstock.failures import Failure
-    from penstock.outcome import Outcome
-    from penstock.progress import Steps
+    from penstock.cli.progress import Steps
     from penstock.report.rows import Part
+    from penstock.runs.failures import Failure
+    from penstock.runs.outcome import Outcome
 
 __all__ = ["State"]
 
@@ -42,7 +42,7 @@ class State:
     ) -> dict[str, Any]:
         """Note the command's options; return those that only it has. `options`: the command whose
         options of engines it takes, its own without."""
-        from penstock.outcome import Outcome
+        from penstock.runs.outcome import Outcome
 
         self.outcome = Outcome(command, values["kernel"])
         self.request, rest = request(options or command, values)
@@ -65,7 +65,7 @@ class State:
     @property
     def steps(self) -> Steps:
         """What shows the command's steps."""
-        from penstock.progress import Steps
+        from penstock.cli.progress import Steps
 
         return Steps(self.err, self.asked.quiet, self.asked.verbose > 0)
 

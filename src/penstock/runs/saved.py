@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from penstock.designs.folder import MANIFEST, folder_error, read_folder, sealed, unfit
 from penstock.engines.score import ScoreError, Scoring
 from penstock.models.inputs import Input
 from penstock.output import as_npz
-from penstock.saved import MANIFEST, folder_error, read_folder, sealed, unfit
 
 __all__ = ["read_run", "run_files", "used"]
 

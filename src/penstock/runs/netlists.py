@@ -6,7 +6,7 @@ import hashlib
 
 from penstock.boards.netlist import script, synthesise
 from penstock.boards.tools import ToolError, ToolMissing, tool_versions
-from penstock.cache import kept
+from penstock.designs.cache import kept
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.models.target import Target
 from penstock.sim.netlist import FAMILIES

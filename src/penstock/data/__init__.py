@@ -1,0 +1,1 @@
+"""Tables that designs run on."""

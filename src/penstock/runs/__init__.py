@@ -1,0 +1,1 @@
+"""Runs: backends, devices, what they cost, what went wrong."""

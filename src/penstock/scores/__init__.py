@@ -1,0 +1,1 @@
+"""Scores of new rows: computed, in files, as SQL."""
