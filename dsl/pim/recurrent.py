@@ -207,8 +207,8 @@ class Recurrent:
                 done[number] = np.squeeze(value, node.attrs["axis"] + int(batched)), batched
             else:
                 inputs = [done[n] for n in node.inputs]
-                shape = computed(node.op, [v.shape for v, _ in inputs]) or ()
-                if most is not None and math.prod(shape) > most:
+                shape = () if most is None else computed(node.op, [v.shape[f:] for v, f in inputs])
+                if most is not None and math.prod(shape or ()) > most:
                     raise ValueError(f"{node.op!r:.40} gives the shape {shape}")
                 with np.errstate(all="ignore"):
                     value = apply(

@@ -133,7 +133,7 @@ PLACE_F = " --> f.psk:1:8\n  |\n1 | kernel f(x: input[d], y: output, w: model[d]
 
 
 @pytest.mark.parametrize(
-    ("schema", "bind", "dims", "expected"),
+    ("schema", "bindings", "dims", "expected"),
     [
         pytest.param(
             ("age:int4", "y:float4"),

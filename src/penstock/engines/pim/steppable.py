@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from graphlib import TopologicalSorter
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def check(design: PimDesign) -> None:
     """Compute what the host computes of a token of zeros. Raises ValueError, and whatever that raises, for what cannot be stepped."""
     heads = design.heads // design.group
     rows: list[int] = []
-    of = {"items": design.batch * heads, "tokens": 1, "heads": heads}
+    of: dict[str, Any] = {"items": design.batch * heads, "tokens": 1, "heads": heads}
     for recurrent in design.recurrents:
         TopologicalSorter({n: node.inputs for n, node in enumerate(recurrent.nodes)}).prepare()
         for part in recurrent.parts:
