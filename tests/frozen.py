@@ -24,7 +24,7 @@ def one(name: str) -> dict[str, str]:
 
 def main(file: Path, names: list[str]) -> None:
     known = json.loads(file.read_text()) if file.exists() and names else {}
-    with ProcessPoolExecutor(1) as workers:
+    with ProcessPoolExecutor() as workers:
         asked = names or list(SUBJECTS)
         known |= dict(zip(asked, workers.map(one, asked), strict=True))
     lines = [f"{json.dumps(name)}: {json.dumps(known[name])}" for name in SUBJECTS]

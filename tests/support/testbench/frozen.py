@@ -23,6 +23,7 @@ __all__ = ["SUBJECTS", "digests"]
 _SOURCE = re.compile(r'\(\* src = "[^"]*" \*\)|\b[0-9a-f]{64}\b')
 #: names in Verilog; what follows a quotation mark is a number
 _NAME = re.compile(r"(?<!['\w])[A-Za-z_]\w*")
+_TOKEN = re.compile(r"\w+|\S")
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,14 @@ def digests(subject: Subject, folder: Path) -> dict[str, str]:
         design = subject.design(folder)
         golden, model = (design.run(backend=b, **subject.run) for b in ("golden", "model"))
     except ps.KernelError as refused:
-        return {"refused": _digest(str(refused).replace(str(folder), ""))}
+        return {"refused": _digest(refused.diagnostic.code, refused.diagnostic.message)}
     codes = golden.codes or {}
     verilog = _SOURCE.sub("", design.verilog)
+    manifest = as_json(design.compiled.manifest()).decode().replace(str(folder), "")
     return {
         "verilog": _digest(verilog),
         "structure": _digest(_without_names(verilog)),
-        "manifest": _digest(_SOURCE.sub("", as_json(design.compiled.manifest()).decode())),
+        "manifest": _digest(_SOURCE.sub("", manifest)),
         "report": _digest(as_json(design.describe()).decode() + _plain(model)),
         "golden": _digest(
             *(f"{name} {codes[name].shape} {codes[name].tolist()}" for name in sorted(codes)),
@@ -60,9 +62,14 @@ def digests(subject: Subject, folder: Path) -> dict[str, str]:
 
 
 def _without_names(verilog: str) -> str:
-    """Each name becomes its number in the order of first mention."""
+    """In each module each name becomes its number in the order of first mention; where lines break, the lengths of names decide."""
+    return "\n".join(map(_numbered, verilog.split("endmodule")))
+
+
+def _numbered(module: str) -> str:
     numbers: dict[str, str] = {}
-    return _NAME.sub(lambda name: numbers.setdefault(name[0], f"n{len(numbers)}"), verilog)
+    plain = _NAME.sub(lambda name: numbers.setdefault(name[0], f"n{len(numbers)}"), module)
+    return " ".join(_TOKEN.findall(plain))
 
 
 def _plain(run: Any) -> str:
