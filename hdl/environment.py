@@ -7,7 +7,7 @@ import os
 import stat
 import tempfile
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -37,36 +37,54 @@ def cache_folder() -> Path:
 
 def shared(folder: Path) -> str:
     """Return why others than this user and root could put something into a folder, or another one
-    in its place; "" where they cannot."""
-    for above in (folder.absolute(), *folder.absolute().parents):
-        real = above.resolve()
-        for place in (above, real, *real.parents):
-            status, top = place.lstat(), place == Path(place.anchor)
-            if status.st_uid not in (os.getuid(), 0) and not top:
-                return f"{place} belongs to another user ({status.st_uid})"
-            # in a sticky folder, nobody can replace what is another's
-            replaceable = place == folder.resolve() or not status.st_mode & stat.S_ISVTX
-            if status.st_mode & 0o022 and replaceable and not stat.S_ISLNK(status.st_mode):
-                return f"others can write in {place} (chmod go-w {place})"
+    in its place; "" where they cannot. Of one that is not there, that is the folder above it."""
+    *_, last = way = [*_way(folder)]
+    for place in reversed(way):
+        status, top = place.lstat(), place == Path(place.anchor)
+        if status.st_uid not in (os.getuid(), 0) and not top:
+            return f"{place} belongs to another user ({status.st_uid})"
+        # in a sticky folder, nobody can replace what is another's
+        replaceable = place == last or not status.st_mode & stat.S_ISVTX
+        if status.st_mode & 0o022 and replaceable and not stat.S_ISLNK(status.st_mode):
+            return f"others can write in {place} (chmod go-w {place})"
     return ""
 
 
-def changeable(folders: Iterable[Path]) -> str:
-    """Return why others than this user and root could change something in these folders, as `shared` does; "" where they cannot."""
-    roots = {folder.resolve() for folder in folders if folder.is_dir()}
-    for root in sorted(root for root in roots if roots.isdisjoint(root.parents)):
-        if why := shared(root):
+def _way(place: Path) -> Iterator[Path]:
+    """Give all folders and links that the system goes through to a place, as far as they are there."""
+    here, names, links = Path("/"), [*reversed(place.absolute().parts[1:])], 0
+    yield here
+    while names and links < 40:  # as many as Linux follows
+        here = Path(os.path.normpath(here / names.pop()))
+        if not os.path.lexists(here):
+            return
+        yield here
+        if here.is_symlink():
+            names += reversed((here.parent / os.readlink(here)).parts[1:])
+            here, links = Path("/"), links + 1
+
+
+def changeable(places: Iterable[Path]) -> str:
+    """Return why others than this user and root could change something in these files and folders, or in
+    what links in them name, as `shared` does; "" where they cannot."""
+    waiting, walked = [*places], set[Path]()
+    while waiting:
+        place = waiting.pop()
+        if why := shared(place):
             return why
+        root = Path(os.path.realpath(place))
+        if not walked.isdisjoint((root, *root.parents)):
+            continue
+        walked.add(root)
         for above, inner, files in os.walk(root):
-            for place in (f"{above}/{name}" for name in (*inner, *files)):
-                status = os.lstat(place)
+            for one in (f"{above}/{name}" for name in (*inner, *files)):
+                status = os.lstat(one)
                 if stat.S_ISLNK(status.st_mode):
-                    if os.path.exists(place) and (why := shared(Path(place))):
-                        return why
+                    waiting.append(Path(one))
                 elif status.st_uid not in (os.getuid(), 0):
-                    return f"{place} belongs to another user ({status.st_uid})"
+                    return f"{one} belongs to another user ({status.st_uid})"
                 elif status.st_mode & 0o022:
-                    return f"others can write {place} (chmod go-w {place})"
+                    return f"others can write {one} (chmod go-w {one})"
     return ""
 
 

@@ -9,8 +9,10 @@ import io
 import json
 import os
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -530,6 +532,52 @@ def test_packages_that_others_can_write(place: Path, monkeypatch: pytest.MonkeyP
     (place / "site" / "pack").chmod(0o777)
     with pytest.raises(SourceError, match="others can write"):
         install._check(False)
+
+
+#: what others can change in `aside`, whose link or path is in `site`
+CHANGEABLE: dict[str, Callable[[Path, Path], object]] = {
+    "an archive": lambda site, aside: (site / "path").symlink_to(aside / "open.zip"),
+    "a module of a linked package": lambda site, aside: (site / "path").symlink_to(aside / "pack"),
+    "what is not there": lambda site, aside: (site / "path").symlink_to(aside / "sticky" / "none"),
+    "a link on the way": lambda site, aside: (site / "path").symlink_to(aside / "open" / "link"),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGEABLE)
+def test_what_links_to_packages_go_through(kind: str, place: Path) -> None:
+    from penstock.hdl.environment import changeable
+
+    site, aside = place / "site", place / "aside"
+    for folder in (site, aside / "pack", aside / "sound", aside / "open", aside / "sticky"):
+        folder.mkdir(parents=True)
+    for file in (aside / "open.zip", aside / "pack" / "module.py"):
+        file.write_text("")
+        file.chmod(0o666)
+    (aside / "open" / "link").symlink_to(aside / "sound")
+    (aside / "open").chmod(0o777)
+    (aside / "sticky").chmod(0o1777)
+    (site / "loop").symlink_to("loop")
+    (site / "sound").symlink_to("../aside/sound")
+    assert changeable([site]) == ""
+    CHANGEABLE[kind](site, aside)
+    assert changeable([site]).startswith("others can write ")
+    assert changeable([site / "path"]).startswith("others can write ")
+
+
+def test_what_a_server_would_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules of no package and the interpreter's settings are among it, the current folder is not."""
+    from penstock.hdl import environment
+    from penstock.sql import install
+
+    judged: list[Path] = []
+    monkeypatch.setattr(environment, "changeable", lambda places: judged.extend(places) or "")
+    monkeypatch.setattr(sys, "path", [str(place), *sys.path])
+    monkeypatch.setitem(sys.modules, "alone", ModuleType("alone"))
+    sys.modules["alone"].__file__ = str(place / "alone.py")
+    assert install._changeable.__wrapped__() == ""
+    programs = Path(sys.executable)
+    assert {programs, programs.parents[1] / "pyvenv.cfg", place / "alone.py"} <= set(judged)
+    assert place not in judged
 
 
 # with Verilator

@@ -76,15 +76,17 @@ def _transaction(dsn: str) -> Iterator[Any]:
 
 @cache
 def _changeable() -> str:
-    """Return why others could change what a server would import of this interpreter's packages; "" where they cannot."""
+    """Return why others could change what a server would run of this interpreter and its packages; "" where they cannot."""
     from penstock.hdl.environment import changeable
     from penstock.sql import worker
 
-    assert worker  # it has imported the packages whose places these are
-    packages = {
-        place for each in [*sys.modules.values()] for place in getattr(each, "__path__", ())
-    }
-    return changeable(map(Path, (*filter(None, sys.path), *packages)))
+    assert worker  # it has imported the modules whose places these are
+    places = sys.path[not sys.flags.safe_path :]  # the first is of this process alone
+    for each in [*sys.modules.values()]:
+        places += [getattr(each, "__file__", None) or "", *getattr(each, "__path__", ())]
+    programs = [command[0] for command in _commands()]
+    settings = [str(above / "pyvenv.cfg") for above in Path(sys.executable).parents[:2]]
+    return changeable(map(Path, dict.fromkeys(filter(None, (*places, *programs, *settings)))))
 
 
 def _check(force: bool) -> None:
