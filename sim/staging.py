@@ -69,15 +69,14 @@ def sync(path: Path) -> None:
 
 
 def sweep(folder: Path, names: str) -> None:
-    """Remove this user's files and folders whose whole names match, and which no process holds."""
+    """Remove this user's files and folders whose whole names match, which are closed to others, as ours are, and which no process holds."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if (
-                re.fullmatch(names, entry.name)
-                and entry.stat(follow_symlinks=False).st_uid == os.getuid()
-            ):
-                with suppress(OSError):
-                    _remove(entry.path)
+            if re.fullmatch(names, entry.name):
+                with suppress(OSError, RecursionError):  # of folders that lie a thousand deep
+                    status = entry.stat(follow_symlinks=False)
+                    if status.st_uid == os.getuid() and not status.st_mode & 0o077:
+                        _remove(entry.path)
 
 
 def _remove(place: str) -> None:

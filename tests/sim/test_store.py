@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -168,7 +169,37 @@ def test_the_cache_is_swept_once_it_is_used(tmp_path: Path, holder: subprocess.P
     """Of half files, also an earlier version's, and of locks that nobody holds."""
     for name in (".new-abcdefgh", ".other.lock"):
         (tmp_path / name).write_text("")
-    (tmp_path / ".board-a1b2c3d4").mkdir()
+        (tmp_path / name).chmod(0o600)
+    (tmp_path / ".board-a1b2c3d4").mkdir(mode=0o700)
     (tmp_path / ".board-a1b2c3d4" / "build.json").write_text("{}")
     assert store.text_of(tmp_path / "nothing") is None
     assert [path.name for path in tmp_path.iterdir()] == [".entry.lock"] and holder.poll() is None
+
+
+def test_what_only_has_the_name_of_something_left_stays(tmp_path: Path) -> None:
+    """Who may write in a folder can give a name to what is another's: a folder that is open to others is none of ours, and one of a
+    thousand in each other is no reason to stop."""
+    work, target, deep, link, left = (tmp_path / f".out.new-{c * 8}" for c in "abcde")
+    work.mkdir(mode=0o755)
+    target.write_text("a file")
+    target.chmod(0o644)
+    link.symlink_to(work)
+    for folder in (deep, left):
+        folder.mkdir(mode=0o700)
+    (left / "link").symlink_to(work)
+    (work / "file").write_text("")
+    handles = [os.open(deep, os.O_RDONLY)]
+    for _ in range(sys.getrecursionlimit() // 2):
+        os.mkdir("a", dir_fd=handles[-1])
+        handles.append(os.open("a", os.O_RDONLY, dir_fd=handles[-1]))
+        os.close(handles.pop(0))
+    os.close(handles[0])
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit // 2)
+    try:
+        with staging.staging(".out.new-", tmp_path) as folder:
+            assert set(tmp_path.iterdir()) == {work, target, deep, link, folder}
+    finally:
+        sys.setrecursionlimit(limit)
+        shutil.rmtree(deep)
+    assert (work / "file").exists()
