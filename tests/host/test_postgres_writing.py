@@ -33,3 +33,14 @@ def test_nor_that_of_an_address(rest: str) -> None:
         write_models(f"postgresql://eve:s3cret@/shop?host=/nowhere{rest}", "learned", {"w": [1.0]})
     assert caught.value.message.startswith("postgresql://eve@/shop refused to take the models")
     assert "s3cret" not in caught.value.message
+
+
+@pytest.mark.parametrize("url", ["postgresql://eve@/shop\udcff", "host=\udcff"])
+def test_bytes_that_are_no_text(url: str) -> None:
+    """Python has them as surrogates, which no server is sent."""
+    from penstock.sql.install import _transaction
+
+    with pytest.raises(SourceError, match="surrogates not allowed"):
+        write_models(url, "learned", {"w": [1.0]})
+    with pytest.raises(SourceError, match="surrogates not allowed"), _transaction(url):
+        pass

@@ -66,6 +66,9 @@ MAP = ps.ObliviousMap(value=ps.bytes(8), capacity=1000, name="m")
             "schedule must be one of together, halves, quarters, not 'thirds'",
         ),
         ("", {"share": 2}, "share: it must be a number, 0<=x<1, not 2"),
+        ("linear", {"threads": [1]}, "threads: it must be a whole number from 1 to 256, not [1]"),
+        ("linear", {"fill": {}}, "fill: it must be a number, 0.01<=x<=1.0, not {}"),
+        ("linear", {"fill": 10**400}, "fill: it must be a number, 0.01<=x<=1.0, not 1"),
     ],
 )
 def test_what_the_command_line_refuses(kernel: str, options: dict[str, Any], said: str) -> None:

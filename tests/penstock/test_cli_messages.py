@@ -154,6 +154,11 @@ MESSAGES = [
         " --> postgresql://[::1/db?table=t\nhint: the form is postgresql://user@host/database?table=NAME, or ?query=SELECT … in place of the table\n",
     ),
     (
+        "check k.py --data postgresql://eve@/db?table=\udcff",
+        "error[E701]: this is no address of a server: 'utf-8' codec can't encode character '\\udcff' in position 27: surrogates not allowed\n"
+        " --> postgresql://eve@/db?table=\ufffd\nhint: the form is postgresql://user@host/database?table=NAME, or ?query=SELECT … in place of the table\n",
+    ),
+    (
         "check k.py --data utf16.csv",
         "error[E703]: utf16.csv is not text\n --> utf16.csv\n"
         "hint: is it a CSV file? If it is, save it as UTF-8, not as UTF-16\n",

@@ -36,8 +36,8 @@ def parse(uri: str) -> Address:
     """Take `table=`, `query=`, `features=` and `onehot=` out of the URI's query. Raises SourceError."""
     head, _, query = uri.partition("?")
     try:
-        urlsplit(head)
-    except ValueError as error:  # such as a bracket that is never closed
+        urlsplit(head), uri.encode()
+    except ValueError as error:  # such as a bracket that is never closed, bytes that are no UTF-8
         raise SourceError(f"this is no address of a server: {error}", _FORM, code="E701") from error
     tables, queries = (
         [asked(value).strip() for key, value in pairs(query) if key == wanted and value.strip()]

@@ -73,7 +73,7 @@ def write_models(
             if view is not None and select is not None:
                 _make_view(connection, view, select, scored, if_exists)
             _fill(connection, name, rows, if_exists)
-    except psycopg.Error as error:
+    except (psycopg.Error, UnicodeEncodeError) as error:
         raise server_error(
             f"{public(url)} refused to take the models into {name}: {_said(error)}",
             "nothing was written; the table has the columns " + _COLUMNS.replace(" NOT NULL", ""),

@@ -78,7 +78,7 @@ class Count(click.IntRange):
         try:
             if not part:
                 return super().convert(value, param, ctx)
-        except click.BadParameter:
+        except (click.BadParameter, TypeError, OverflowError):
             pass
         most = "" if self.max is None else f" to {self.max:,}"
         message = f"it must be a whole number from {self.min}{most}, not {value!r}"
@@ -108,7 +108,7 @@ class Number(click.FloatRange):
         try:
             if isfinite(number := super().convert(value, param, ctx)):
                 return number
-        except click.BadParameter:
+        except (click.BadParameter, TypeError, OverflowError):
             pass
         message = f"it must be a number, {self._describe_range()}, not {value!r}"
         raise click.BadParameter(message, ctx, param)

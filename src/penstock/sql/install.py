@@ -63,8 +63,8 @@ def _transaction(dsn: str) -> Iterator[Any]:
         with psycopg.connect(dsn, connect_timeout=10, client_encoding="utf8") as connection:
             settle(connection)
             yield connection
-    except psycopg.Error as problem:
-        diag = problem.diag
+    except (psycopg.Error, UnicodeEncodeError) as problem:
+        diag = getattr(problem, "diag", psycopg.Error().diag)
         what = diag.message_primary or str(problem).strip().partition("\n")[0]
         detail = f" ({diag.message_detail.partition(chr(10))[0]})" if diag.message_detail else ""
         hint = (
