@@ -39,14 +39,17 @@ def shared(folder: Path) -> str:
     """Return why others than this user and root could put something into a folder, or another one
     in its place; "" where they cannot. Of one that is not there, that is the folder above it."""
     *_, last = way = [*_way(folder)]
-    for place in reversed(way):
-        status, top = place.lstat(), place == Path(place.anchor)
-        if status.st_uid not in (os.getuid(), 0) and not top:
-            return f"{place} belongs to another user ({status.st_uid})"
-        # in a sticky folder, nobody can replace what is another's
-        replaceable = place == last or not status.st_mode & stat.S_ISVTX
-        if status.st_mode & 0o022 and replaceable and not stat.S_ISLNK(status.st_mode):
-            return f"others can write in {place} (chmod go-w {place})"
+    return next(filter(None, (_open(place, place == last) for place in reversed(way))), "")
+
+
+def _open(place: Path, whole: bool = True) -> str:
+    """Return why others could change what is in a place; or, not `whole`, put something else in the stead of what is another's there."""
+    status = place.lstat()
+    if status.st_uid not in (os.getuid(), 0) and place != Path(place.anchor):
+        return f"{place} belongs to another user ({status.st_uid})"
+    closed = stat.S_ISLNK(status.st_mode) or (status.st_mode & stat.S_ISVTX and not whole)
+    if status.st_mode & 0o022 and not closed:
+        return f"others can write {place} (chmod go-w {place})"
     return ""
 
 
@@ -77,14 +80,11 @@ def changeable(places: Iterable[Path]) -> str:
             continue
         walked.add(root)
         for above, inner, files in os.walk(root):
-            for one in (f"{above}/{name}" for name in (*inner, *files)):
-                status = os.lstat(one)
-                if stat.S_ISLNK(status.st_mode):
-                    waiting.append(Path(one))
-                elif status.st_uid not in (os.getuid(), 0):
-                    return f"{one} belongs to another user ({status.st_uid})"
-                elif status.st_mode & 0o022:
-                    return f"others can write {one} (chmod go-w {one})"
+            for one in (Path(above, name) for name in (*inner, *files)):
+                if why := _open(one):
+                    return why
+                if one.is_symlink():
+                    waiting.append(one)
     return ""
 
 

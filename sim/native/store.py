@@ -171,13 +171,10 @@ def trim(folder: Path) -> None:
     """Keep the cache within its size, dropping what was not used for the longest time."""
     files = []
     for path in folder.iterdir():
-        try:
+        with suppress(FileNotFoundError):  # another process trims as well
             status = path.stat()
-        except FileNotFoundError:  # another process trims as well
-            continue
-        if path.is_dir():
-            continue
-        files.append((status.st_mtime, status.st_size, path))
+            if not path.is_dir():
+                files.append((status.st_mtime, status.st_size, path))
     total = sum(size for _, size, _ in files)
     for _, size, path in sorted(files):
         if total <= _CACHE_BYTES:
