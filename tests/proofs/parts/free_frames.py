@@ -90,9 +90,9 @@ def _packer_of(part) -> dict[str, Signal]:
 
 def _checked(b: Bench, own, seen, freed: int, packed: int) -> None:
     """What induction has to know: where each frame is, how many there are, and that the word at hand is read."""
-    bits, depth, count = len(seen.one), len(own.rows), len(own.there)
+    bits, depth, count = len(seen.one), len(own.rows), len(own.present)
     is_one = lambda value, k: value.word_select(k, bits) == seen.one
-    coming = [own.there[k] & is_one(own.frames, k) for k in range(count)]
+    coming = [own.present[k] & is_one(own.frames, k) for k in range(count)]
     held = Value.cast(own.held)
     listed = [(own.count > k) & is_one(held, k) for k in range(packed - 1)]
     for k, row in enumerate(own.rows):
@@ -100,12 +100,12 @@ def _checked(b: Bench, own, seen, freed: int, packed: int) -> None:
         for place in range(packed):
             gone = (at == 0) & (own.place > place)
             listed.append((at < own.words) & ~gone & is_one(row, place))
-    there = sum(own.there[k] for k in range(count))
+    there = sum(own.present[k] for k in range(count))
     b.check(
         "a frame is in use, on its way to the list or in it, once, or was never used",
         sum(coming) + sum(listed) + (own.unused <= seen.one) + seen.out == 1,
     )
-    times = [~own.there[k] | (seen.waits > 1 + k // freed) for k in range(count)]
+    times = [~own.present[k] | (seen.waits > 1 + k // freed) for k in range(count)]
     b.check("those that come have time", Cat(times).all())
     b.check("those in use are counted", own.used == seen.used + there)
     b.check(
