@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from inspect import getsource
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..models.link.ethernet import Station
 from ..models.memory.blockram import SPRAM_WORDS
@@ -191,9 +191,8 @@ def build(
     versions = tool_versions(FLOWS[board.family].tools)
     digest = _digest(sources, board, clock_mhz, seeds, versions)
     left = lambda: None if limit is None else limit - (perf_counter() - begin)
-    make = lambda: _build(
-        sources, board, clock_mhz, seeds, jobs, versions, digest, limit, left, progress
-    )
+    tries = _Tries(clock_mhz, seeds, jobs, limit, left, progress)
+    make = lambda: _build(sources, board, tries, versions, digest)
     if cache is None:
         return make()
     kept = cache / f"board-{digest[:32]}"
@@ -209,19 +208,22 @@ def build(
     return design
 
 
+class _Tries(NamedTuple):
+    """Placements of a build, as `build` has them; `left`: what is left of the limit."""
+
+    clock_mhz: float
+    seeds: Sequence[int]
+    jobs: int
+    limit: float | None
+    left: Callable[[], float | None]
+    progress: Callable[[str], None] | None
+
+
 def _build(
-    sources: Sources,
-    board: Target,
-    clock_mhz: float,
-    seeds: Sequence[int],
-    jobs: int,
-    versions: dict[str, str],
-    digest: str,
-    limit: float | None,
-    left: Callable[[], float | None],
-    progress: Callable[[str], None] | None,
+    sources: Sources, board: Target, tries: _Tries, versions: dict[str, str], digest: str
 ) -> Build:
-    """Make it anew; `left`: what is left of the limit."""
+    """Make it anew."""
+    clock_mhz, seeds, jobs, limit, left, progress = tries
     begin, flow = perf_counter(), FLOWS[board.family]
     with staging() as folder:
         try:

@@ -54,7 +54,8 @@ def finish(
             _of_one_tuple(kernel, builder, by_model[model.name], count, batch)
         roots.append(ref.index)
     until = builder.until[0].index if builder.until else None
-    graph = _assemble(kernel, builder, roots, until, init, epochs, count)
+    graph = _assemble(kernel, builder, roots, until, epochs, count)
+    _begin(graph, init)
     scored = score_of(builder)
     if isinstance(scored, str):
         graph.unscored = scored
@@ -140,12 +141,18 @@ def _reach(builder: AnalyticsBuilder, roots: list[int]) -> set[int]:
     return seen
 
 
+def _begin(graph: Graph, init: Mapping[str, Option]) -> None:
+    """Enter what the models are at the beginning."""
+    for name, option in init.items():
+        start = option.value
+        graph.variables[name].init = start.copy() if isinstance(start, np.ndarray) else start
+
+
 def _assemble(
     kernel: AnyKernel,
     builder: AnalyticsBuilder,
     roots: list[int],
     until: int | None,
-    init: Mapping[str, Option],
     epochs: int,
     count: int,
 ) -> Graph:
@@ -155,9 +162,6 @@ def _assemble(
     number = {old: new for new, old in enumerate(sorted(live))}
     result = _nodes(builder, number, _convergence(builder, roots, until))
     variables = _variables(kernel, builder, number)
-    for name, option in init.items():
-        start = option.value
-        variables[name].init = start.copy() if isinstance(start, np.ndarray) else start
     return Graph(
         kernel.name,
         result,

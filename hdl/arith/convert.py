@@ -14,7 +14,7 @@ from penstock.models.numerics.latency import convert_latency
 from penstock.models.numerics.limbs import LIMB, LIMBS_MAX, OFFSET_BITS, SHIFT_BITS, Limbs
 
 from .fixeds import extreme, outside, saturate
-from .pipeline import Pipeline, align, leading_zeros, round_pack
+from .pipeline import Pipeline, Specials, Unrounded, align, leading_zeros, round_pack
 
 __all__ = ["PgConverter", "pg_converter"]
 
@@ -171,9 +171,8 @@ class PgConverter(wiring.Component):
             for name, value in parts.items()
         }
         s = self._or_integer(pipe, format, parts) if self._integers else pipe.rank(**parts)
-        code = round_pack(
-            format, s.sign, s.exponent, s.significand, s.guard, s.sticky, s.zero, s.inf, s.nan
-        )
+        number = Unrounded(s.sign, s.exponent, s.significand, s.guard, s.sticky)
+        code = round_pack(format, number, Specials(s.zero, s.inf, s.nan))
         packed = pipe.rank(o=code, special=s.inf | s.nan)
         return packed.o, packed.o[f:-1].all() & ~packed.special, packed.special
 

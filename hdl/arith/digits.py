@@ -4,33 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux, Value
 
+from ...models.numerics.latency import digits, digits_per_stage
 from .pipeline import Pipeline
 
 __all__ = ["divide", "square_root"]
 
 
 def divide(
-    pipe: Pipeline,
-    rest: Value,
-    divisor: Value,
-    feed: Value,
-    count: int,
-    per_stage: int,
-    keep: Mapping[str, Value],
+    pipe: Pipeline, format: Any, rest: Value, divisor: Value, feed: Value, keep: Mapping[str, Value]
 ) -> SimpleNamespace:
-    """Restoring division: `count` quotient digits, `per_stage` in each rank.
+    """Restoring division: quotient digits of a format (`models.numerics.latency`), some in each rank.
 
     Each digit says whether `rest` holds `divisor`, which is then taken off; the rest is doubled and takes in the next bit of `feed` from
-    its top (zeros after its end). `rest` is below twice the divisor, as it stays.
+    its top (zeros after its end). `rest` stays below twice the divisor.
 
     Returns
     -------
     SimpleNamespace
-        Registers `quotient` (`count` bits), `rest`, and the values of `keep` delayed as much.
+        Registers `quotient`, `rest`, and the values of `keep` delayed as much.
     """
+    count, per_stage = digits("div", format), digits_per_stage(format)
     quotient: list[Value] = []  # first digit first
     left = count
     while left:

@@ -69,13 +69,13 @@ def div(pipe: Pipeline, format: Fixed, a: Value, b: Value) -> Value:
     first = s.dividend[low:]
     # the quotient has at most w − 1 bits before the point of its unit, or it is out of range
     bits = Cat(Const(0, 1), s.dividend[:low])
+    rest = pipe.wire(Cat(bits[-1], first)[: w + 1])
     s = divide(
         pipe,
-        pipe.wire(Cat(bits[-1], first)[: w + 1]),
+        format,
+        rest,
         s.divisor,
         bits[:-1],
-        digits("div", format),
-        digits_per_stage(format),
         {"sign": s.sign, "zero": s.zero, "out": first >= s.divisor},
     )
     up = s.quotient[0] & (s.rest.any() | s.quotient[1])

@@ -136,11 +136,10 @@ def div(pipe: Pipeline, format: Float, a: Value, b: Value) -> Value:
     )
     s = divide(
         pipe,
+        format,
         s.rest,
         s.divisor,
         Const(0, 0),
-        digits("div", format),
-        digits_per_stage(format),
         kept(s),
     )
     return rounded(pipe, format, s, s.quotient[1:], s.quotient[0], s.rest.any())

@@ -126,15 +126,14 @@ def renormalise(
     magnitude: list[Value],
     sign: list[Value],
     exponent: Value,
-    random: list[Value] | None,
-    stochastic: Value,
+    rounding: tuple[list[Value] | None, Value],
 ) -> tuple[Value, Value]:
     """Return the code of a group of integers, and whether it saturates. Two ranks.
 
-    `exponent`: signed, the biased exponent of a group whose leading one is bit 0; `random`: 8 bits for each
-    number, as they are one rank later, used where `stochastic`.
+    `exponent`: signed, the biased exponent of a group whose leading one is bit 0; `rounding`: 8 random bits for each
+    number, as they are one rank later, and where they are used.
     """
-    bits = format.magnitude_bits
+    bits, (random, stochastic) = format.magnitude_bits, rounding
     low = bits + 1 + RANDOM_BITS
     s = _aligned(pipe, low, magnitude, Cat(*sign), exponent, stochastic)
     x = [getattr(s, f"x{lane}") for lane in range(GROUP)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, ValueLike, signed, unsigned
 from amaranth.utils import bits_for
@@ -140,24 +141,35 @@ def total(parts: list[tuple[int, Value]], width: int) -> Value:
     return result[:width]
 
 
+class Unrounded(NamedTuple):
+    """`significand` has fraction_bits + 1 bits, the top one set; `exponent` is biased, of `exponent_shape`; `guard` is the first bit dropped,
+    `sticky` the or of the rest."""
+
+    sign: Value
+    exponent: Value
+    significand: Value
+    guard: Value
+    sticky: Value
+
+
+class Specials(NamedTuple):
+    """Which numbers a float stands for instead. A zero takes `zero_sign`, or the float's."""
+
+    zero: ValueLike
+    inf: ValueLike
+    nan: ValueLike
+    zero_sign: ValueLike | None = None
+
+
 def round_pack(
-    format: Float,
-    sign: Value,
-    exponent: Value,
-    significand: Value,
-    guard: Value,
-    sticky: Value,
-    zero: ValueLike,
-    inf: ValueLike,
-    nan: ValueLike,
-    zero_sign: ValueLike | None = None,
-    pipe: Pipeline | None = None,
+    format: Float, number: Unrounded, specials: Specials, pipe: Pipeline | None = None
 ) -> Value:
     """Round to nearest even and give the code; the order of precedence is nan, inf, zero, number.
 
-    `significand` has fraction_bits + 1 bits, the top one set; `exponent` is biased, of `exponent_shape`; `guard` is the first bit dropped,
-    `sticky` the or of the rest. A zero takes `zero_sign`, or `sign`. Steps are named in `pipe`, where one is given.
+    Steps are named in `pipe`, where one is given.
     """
+    sign, exponent, significand, guard, sticky = number
+    zero, inf, nan, zero_sign = specials
 
     def named(value: Value, name: str) -> Value:
         return value if pipe is None else pipe.wire(value, name=name)
@@ -192,7 +204,8 @@ def rounded(
 ) -> Value:
     """Register what `round_pack` gives, with what `s` has beside the significand, but for what `other` has by name."""
     beside = kept(s) | other
-    code = round_pack(format, significand=significand, guard=guard, sticky=sticky, **beside)
+    number = Unrounded(beside.pop("sign"), beside.pop("exponent"), significand, guard, sticky)
+    code = round_pack(format, number, Specials(**beside))
     return pipe.rank(o=code).o
 
 

@@ -67,6 +67,7 @@ class Sponge(wiring.Component):
         entering = [Signal(64, name=f"entering{k}") for k in range(5)]
         phase, number, first = Signal(Phase), Signal(4), Signal()
         left = Signal(range(self.blocks + 1))
+        self.phase, self.number, self.progress = phase, number, (left, first)
         key_low, key_high = self.key[:64], self.key[64:]
         after = permuted(m, entering, number, self.rounds, "after")
         d, e = state[3:]
@@ -91,12 +92,14 @@ class Sponge(wiring.Component):
                 *(word.eq(new) for word, new in zip(state, after, strict=True)),
                 number.eq(number + self.rounds),
             ]
-        self._phases(m, state, entering, absorbed, keyed, phase, number, left, first, move, last)
+        block_words = Cat(absorbed, state[2], *keyed)
+        self._phases(m, state, entering, block_words, move, last)
         return m
 
-    def _phases(self, m, state, entering, absorbed, keyed, phase, number, left, first, move, last):
+    def _phases(self, m, state, entering, block_words, move, last):
         """What is permuted when, and what comes next."""
         (a, b, c), (d, e) = state[:3], state[3:]
+        phase, number, (left, first) = self.phase, self.number, self.progress
         key_low, key_high = self.key[:64], self.key[64:]
         with m.Switch(phase):
             with m.Case(Phase.IDLE), m.If(self.start):
@@ -111,7 +114,7 @@ class Sponge(wiring.Component):
             with m.Case(Phase.BLOCKS):
                 m.d.comb += move.eq((number != 4) | self.valid)
                 with m.If(number == 4):
-                    m.d.comb += Cat(*entering).eq(Cat(absorbed, c, *keyed))
+                    m.d.comb += Cat(*entering).eq(block_words)
                     with m.If(self.valid):
                         m.d.sync += [first.eq(0), left.eq(left - 1)]
                 with m.If(last & move):

@@ -154,7 +154,7 @@ class Gcm(wiring.Component):
         cipher = Mux(of_data, self.block, Mux(self.opening, self.block & kept, self.result))
         closes = Signal()
         m.d.comb += closes.eq((phase == Phase.MASK) & ~of_data)
-        self._hash(m, cipher, closes, subkey, free, state, ready)
+        self._hash(m, cipher, closes, subkey, free, (state, ready))
         return m
 
     def _encrypt(self, m, load, next_counter):
@@ -181,8 +181,9 @@ class Gcm(wiring.Component):
             m.d.sync += [rounds.constant.eq(rounds.after_constant), number.eq(number + 1)]
         return state, ready
 
-    def _hash(self, m, cipher, closes, subkey, free, mask, masked):
-        """The product of each block, then of the lengths, and the tag."""
+    def _hash(self, m, cipher, closes, subkey, free, pad):
+        """The product of each block, then of the lengths, and the tag; `pad`: its mask, and whether that is ready."""
+        mask, masked = pad
         operand, total = Signal(128, reset_less=True), Signal(128, reset_less=True)
         steps = 128 // DIGIT
         step, closing = Signal(range(steps + 1)), Signal()

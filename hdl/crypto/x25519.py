@@ -115,11 +115,12 @@ class Field(wiring.Component):
                     m.d.sync += stage.eq(Mux(stage == Stage.SUM, Stage.PASS, Stage.WRITE))
             with m.Case(Stage.WRITE):
                 m.d.sync += stage.eq(Mux(self.start, Stage.A, Stage.IDLE))
-        self._sum(m, stage, count, multiplies, sums, a, b)
+        self._sum(m, stage, count, multiplies, sums, (a, b))
         return m
 
-    def _sum(self, m, stage, count, multiplies, sums, a, b):
+    def _sum(self, m, stage, count, multiplies, sums, operands):
         """Rows of products, single sums, and carries."""
+        a, b = operands
         passed = _passed(m, sums, self.op != Op.FREEZE, "passed")
         products = [Signal(2 * _WIDE, name=f"product{k}", reset_less=True) for k in range(LIMBS)]
         with m.If(stage == Stage.SUM):

@@ -82,12 +82,12 @@ class FrameOpener(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        frames, rows = self.frames, self.rows
+        frames = self.frames
         lanes = frames.bus_bytes // BLOCK
         m.submodules.texts = texts = Queue(asked_layout(), self.slots)
         m.submodules.words = words = Queue(8 * frames.bus_bytes, self.slots * frames.beats)
         m.submodules.opened = opened = Queue(self.o.payload.shape(), self.slots)
-        m.submodules.core = core = Gcm()
+        m.submodules.core = self.core = core = Gcm()
         wiring.connect(m, wiring.flipped(self.i), texts.i)
         wiring.connect(m, wiring.flipped(self.i_data), words.i)
         wiring.connect(m, opened.o, wiring.flipped(self.o))
@@ -116,11 +116,12 @@ class FrameOpener(wiring.Component):
             m.d.sync += block.eq(Mux(final, 0, block + 1))
         # of a record a last block may hold `since` alone
         m.d.comb += asked.eq(core.taken & (block < frames.request_blocks))
-        self._keep(m, rows, core, asked, final)
-        self._tell(m, core, texts.o.p, final, opened.i, asked, block)
+        self._keep(m, asked, final)
+        self._tell(m, texts.o.p, final, opened.i, asked, block)
         return m
 
-    def _keep(self, m, rows, core, asked, final):
+    def _keep(self, m, asked, final):
+        rows = self.rows
         m.submodules.storage = storage = memory.Memory(
             shape=128 * rows.lanes, depth=max(self.slots, 2) * rows.room, init=[]
         )
@@ -133,13 +134,13 @@ class FrameOpener(wiring.Component):
             read.addr.eq(Cat(self.row, self.slot)),
             self.data.eq(read.data),
             write.en.eq(asked << into),
-            write.data.eq(core.result.replicate(rows.lanes)),
+            write.data.eq(self.core.result.replicate(rows.lanes)),
             write.addr.eq(Cat(row, slot)),
         ]
 
-    def _tell(self, m, core, text, final, o, asked, block):
+    def _tell(self, m, text, final, o, asked, block):
         """The key is in the first block, the operation in the last one of a request."""
-        place = self.frames.key_bytes + self.frames.value_bytes
+        core, place = self.core, self.frames.key_bytes + self.frames.value_bytes
         assert place // BLOCK == self.frames.request_blocks - 1 > 0
         key, operation = Signal.like(o.p.key, name="key"), Signal(8)
         with m.If(asked):
@@ -156,15 +157,15 @@ class FrameOpener(wiring.Component):
             o.p.operation.eq(operation),
         ]
         if self.state:
-            self._tell_state(m, core, o, block)
+            self._tell_state(m, o, block)
 
-    def _tell_state(self, m, core, o, block):
+    def _tell_state(self, m, o, block):
         """`since` ends in the last block of a record."""
         first, last = Signal(256), Signal(256)
-        with m.If(core.taken):
-            m.d.sync += last.eq(Cat(last[128:], core.result))
+        with m.If(self.core.taken):
+            m.d.sync += last.eq(Cat(last[128:], self.core.result))
             with m.If(block < 2):
-                m.d.sync += first.eq(Cat(first[128:], core.result))
+                m.d.sync += first.eq(Cat(first[128:], self.core.result))
         name = 8 * min(self.frames.value_bytes, 16)
         end = 8 * (self.frames.answer_bytes - BLOCK * (self.frames.answer_blocks - 2))
         m.d.comb += [

@@ -73,7 +73,7 @@ class PageOpening(wiring.Component):
             ]
         openers, texts, forged = [], [], []
         for k in range(config.openers):
-            opener = self._opener(m, k, slots, reads, *turn)
+            opener = self._opener(m, k, slots, reads, turn)
             count = Signal(range(slots + 1), name=f"texts{k}")
             oldest = Signal.like(opener.slot, name=f"oldest{k}")
             takes = Signal(name=f"takes{k}")
@@ -100,9 +100,9 @@ class PageOpening(wiring.Component):
         ]
         return m
 
-    def _opener(self, m, k, slots, reads, text, valid, to):
-        """An opener that gets every page whose turn it is."""
-        config = self.config
+    def _opener(self, m, k, slots, reads, turn):
+        """An opener that gets every page whose turn it is; `turn`: as of `_texts`."""
+        config, (text, valid, to) = self.config, turn
         opener = Opener(
             bus_bytes=config.host_bus_bytes,
             chunks=config.chunks,

@@ -116,9 +116,7 @@ class Opener(wiring.Component):
             write.data.eq(core.result.replicate(rows.lanes)),
             write.addr.eq(Cat(row, slot)),
         ]
-        used = (self.chunks * (self.blocks + 1) - 1) % self.lanes + 1  # blocks of the last word
-        padding = words.o.payload[128 * used :]
-        self._judge(m, texts, core, words.o.valid, final, chunk, padding)
+        self._judge(m, texts, core, words, final, chunk)
         self._near(m, core.taken, lane, words.level, chunk == self.chunks - 1)
         with m.If(consume):
             m.d.sync += lane.eq(Mux((lane == self.lanes - 1) | final, 0, lane + 1))
@@ -138,8 +136,10 @@ class Opener(wiring.Component):
                 done.eq((done | self.nears) & (left != 0)),
             ]
 
-    def _judge(self, m, texts, core, valid, final, chunk, padding):
+    def _judge(self, m, texts, core, words, final, chunk):
         """Whether all tags of a text fit, and zeros follow."""
+        used = (self.chunks * (self.blocks + 1) - 1) % self.lanes + 1  # blocks of the last word
+        padding = words.o.payload[128 * used :]
         good = Signal(init=1)
         fits = Signal()
         m.d.comb += [
@@ -147,7 +147,7 @@ class Opener(wiring.Component):
             self.ended.eq(final),
             self.fits.eq(fits | texts.o.p.blank),
         ]
-        with m.If(core.tag_valid & valid):
+        with m.If(core.tag_valid & words.o.valid):
             m.d.sync += [chunk.eq(Mux(final, 0, chunk + 1)), good.eq(fits | final)]
 
 

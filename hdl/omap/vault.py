@@ -17,6 +17,11 @@ def _word(value):
     return Cat(value.word_select(3 - k, 8) for k in range(4))
 
 
+def _bit(at, of):
+    """What holds of a step or does not, of the one that is `at`."""
+    return Array(Const(int(of(step)), 1) for step in PROGRAM)[at]
+
+
 class KeySchedule(wiring.Component):
     """Derives all keys at power-up, in `models.omap.vault.boot_cycles` from `start`; then a fresh
     scalar, or the key of a file of state, for each `draw`, in `draw_cycles`.
@@ -56,9 +61,9 @@ class KeySchedule(wiring.Component):
         has_keys, counter = Signal(reset_less=True), Signal(64, reset_less=True)
         running, begins = Signal(), Signal()
         at, word = Signal(range(len(PROGRAM))), Signal(5)
-        bit = lambda of: Array(Const(int(of(step)), 1) for step in PROGRAM)[at]
+        bit = lambda of: _bit(at, of)
         ends = Signal()
-        self._hashed(m, core, derived, counter, at, word, bit)
+        self._hashed(m, core, derived, counter, at, word)
         m.d.comb += [
             core.start.eq(begins),
             ends.eq(bit(lambda step: step in PROGRAM[-3:])),
@@ -89,9 +94,9 @@ class KeySchedule(wiring.Component):
                 m.d.comb += getattr(self, name.name.lower()).eq(derived[name])
         return m
 
-    def _hashed(self, m, core, derived, counter, at, word, bit):
+    def _hashed(self, m, core, derived, counter, at, word):
         """A step's key, and a word of its text."""
-        of_root = bit(lambda step: step.source is Source.ROOT)
+        of_root = _bit(at, lambda step: step.source is Source.ROOT)
         words = [
             {Source.ROOT: 7, Source.DIGEST: 10, Source.FILE: 16}.get(step.source, 4)
             for step in PROGRAM

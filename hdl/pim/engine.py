@@ -78,6 +78,7 @@ class PimEngine(wiring.Component):
         tick = Signal()
         issue = Signal()
         room = Signal()
+        self._room = room
         is_read = _is(head, "RESULT_READ", "READ", "TOTAL")
         m.d.comb += [
             due.eq(gap + 1 == head.wait),
@@ -94,10 +95,9 @@ class PimEngine(wiring.Component):
         # between runs, what an aborted one left in the pairs' pipelines runs out
         runs = Signal()
         m.d.comb += runs.eq(tick | ~busy)
-        mode = [Signal(3, name=f"mode{g}") for g in range(config.groups)]
-        slots = [self._runs(m, g, head, issue, tick, mode[g], acts) for g in range(config.groups)]
+        slots = [self._runs(m, g, head, issue, tick, acts) for g in range(config.groups)]
         pairs = self._pairs(m, head, runs, slots, acts, softmax)
-        counted = self._results(m, pairs, head, issue, issue & is_read, room, softmax)
+        counted = self._results(m, pairs, head, issue, issue & is_read, softmax)
         check = TimingCheck(config)
         m.submodules.check = check
         m.d.comb += check.tick.eq(tick)
@@ -263,11 +263,10 @@ class PimEngine(wiring.Component):
         head: Any,
         issue: Any,
         tick: Any,
-        mode: Signal,
         acts: dict[str, Any],
     ) -> Signal:
         """COMP runs of a bank group: one entry of the program is a COMP every interval."""
-        config = self.config
+        config, mode = self.config, Signal(3, name=f"mode{g}")
         with m.If(acts["ROUND"][g]):
             m.d.sync += mode.eq(head.mode)
         begin = issue & (head.opcode == OPCODES["COMP"]) & head.groups[g]
@@ -299,7 +298,6 @@ class PimEngine(wiring.Component):
         head: Any,
         issue: Any,
         read: Any,
-        room: Signal,
         softmax: Any,
     ) -> Any:
         """What is read goes to memory, in order; gives how many results did not fit."""
@@ -325,7 +323,7 @@ class PimEngine(wiring.Component):
             writer.i_data.valid.eq(out.valid),
             writer.i_data.payload.eq(out.payload.word_select(word, bits)),
             out.ready.eq(finished),
-            room.eq(waiting != RESULTS_AHEAD),
+            self._room.eq(waiting != RESULTS_AHEAD),
         ]
         owed = Signal(24)  # words of results that are still to come
         lacks = self._bursts(m, writer, pushed)

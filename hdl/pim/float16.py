@@ -9,7 +9,15 @@ from amaranth.lib import wiring
 
 from ...models.numerics.floating import float16
 from ...models.pim.unit import GUARD, INNER
-from ..arith.pipeline import Pipeline, Unpacked, exponent_shape, leading_zeros, round_pack
+from ..arith.pipeline import (
+    Pipeline,
+    Specials,
+    Unpacked,
+    Unrounded,
+    exponent_shape,
+    leading_zeros,
+    round_pack,
+)
 from ..arith.shift import shifted_right
 from ..arith.unit import unit
 from .members import lane_members, result_members
@@ -131,18 +139,14 @@ class Float16Lane(wiring.Component):
             nan=(x.nan | y.nan) & ~none,
         )
         wide = s.product[-1]
-        code = round_pack(
-            INNER,
+        number = Unrounded(
             s.sign,
             pipe.wire(s.exponent + wide, exponent_shape(INNER), name="exponent"),
             Mux(wide, s.product[p:], s.product[p - 1 : -1]),
             Mux(wide, s.product[p - 1], s.product[p - 2]),
             s.product[: p - 2].any() | (wide & s.product[p - 2]),
-            s.zero,
-            s.inf,
-            s.nan,
-            pipe=pipe,
         )
+        code = round_pack(INNER, number, Specials(s.zero, s.inf, s.nan), pipe)
         return pipe.wire(code, name="rounded")
 
     def _output(self, m: Module, new: list[Value]) -> None:
@@ -206,20 +210,15 @@ class Float16Results(wiring.Component):
             valid=self.i_valid,
         )
         exponent = pipe.wire(s.exponent, exponent_shape(float16), name="exponent")
-        code = pipe.wire(
-            round_pack(
-                float16,
-                s.sign,
-                exponent,
-                s.value[width - 11 :],
-                s.value[width - 12],
-                s.value[: width - 12].any(),
-                s.zero,
-                Const(0),
-                Const(0),
-            ),
-            name="code",
+        number = Unrounded(
+            s.sign,
+            exponent,
+            s.value[width - 11 :],
+            s.value[width - 12],
+            s.value[: width - 12].any(),
         )
+        specials = Specials(s.zero, Const(0), Const(0))
+        code = pipe.wire(round_pack(float16, number, specials), name="code")
         held = [Signal(16, name=f"held{n}") for n in range(32)]
         for n, entry in enumerate(held):
             with m.If(s.valid & (s.column == n)):

@@ -186,10 +186,11 @@ class MxLane(wiring.Component):
         random = [
             self.i_random[8 * (GROUP * g + n) : 8 * (GROUP * g + n + 1)] for n in range(GROUP)
         ]
+        rounding = random, stochastic
         code, saturated = mx.renormalise(
-            pipe, MX8, list(sums), [sum_signs[n] for n in range(GROUP)], unit, random, stochastic
+            pipe, MX8, list(sums), [sum_signs[n] for n in range(GROUP)], unit, rounding
         )
-        total, exponent = self._queried(m, pipe, g, code, products, new, factor)
+        total, exponent = self._queried(pipe, g, code, products, new, factor)
         return SimpleNamespace(code=code, saturated=saturated, sum=total, exponent=exponent)
 
     @staticmethod
@@ -240,7 +241,6 @@ class MxLane(wiring.Component):
 
     def _queried(
         self,
-        m: Module,
         pipe: Pipeline,
         g: int,
         code: Value,
@@ -259,7 +259,7 @@ class MxLane(wiring.Component):
             product = Mux(state.micro[n // 2], p, p << 1)[:_PRODUCT]
             sign.append(pipe.wire(state.sign[n] ^ query.sign[n], name="sign"))
             signed_products.append(Cat(product ^ sign[n].replicate(_PRODUCT), sign[n]))
-            m.d.comb += [
+            pipe.m.d.comb += [
                 new[n].eq(state.magnitude[n]),
                 factor[n].eq(Mux(query.micro[n // 2], magnitude, magnitude << 1)),
             ]

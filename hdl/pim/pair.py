@@ -69,6 +69,7 @@ class Pair(wiring.Component):
         with m.If(self.round_):
             m.d.sync += mode.eq(self.mode)
         update, self._score, attend = (mode == MODES.index(name) for name in MODES[:3])
+        self._update, self._attend = update, attend
         # which unit begins which column in this slot; attention takes a column in each
         launch, bank, column = Signal(), Signal(), Signal(5)
         number = Signal(9)
@@ -82,9 +83,7 @@ class Pair(wiring.Component):
         ]
         wrote, wrote_bank, wrote_column = self._later(m, (launch, bank, column))
         registers = self._registers(m)
-        lanes = [
-            self._lane(m, n, registers, launch, bank, column, update, attend) for n in range(units)
-        ]
+        lanes = [self._lane(m, n, registers, launch, bank, column) for n in range(units)]
         ready = self._waiting(m, lanes)
         reads = []
         for b in (0, 1):
@@ -112,7 +111,7 @@ class Pair(wiring.Component):
             which = registers["bank"] if units == 1 else n
             gone = [self._gone(registers, b) & update.replicate(256) for b in (0, 1)]
             m.d.comb += lane.i_data.eq(Mux(which, reads[1] & ~gone[1], reads[0] & ~gone[0]))
-        self._join(m, lanes, update, attend, [chain[0] for chain in ready])
+        self._join(m, lanes, [chain[0] for chain in ready])
         return outer
 
     def _later(self, m: Module, begun: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
@@ -205,8 +204,6 @@ class Pair(wiring.Component):
         launch: Any,
         bank: Any,
         column: Any,
-        update: Any,
-        attend: Any,
     ) -> Any:
         units = 2 // self.config.design.banks
         apart = self.config.interval * self.config.design.spacing
@@ -235,10 +232,10 @@ class Pair(wiring.Component):
             lane.i_valid.eq(valid),
             lane.i_c.eq(Cat(*(pick(name, which) for name in ("c0", "c1") if name in registers))),
             lane.i_k.eq(pick("k", which)),
-            lane.i_attend.eq(attend),
+            lane.i_attend.eq(self._attend),
             lane.i_score.eq(score),
             lane.i_first.eq(first),
-            lane.i_stochastic.eq(update & int(self.config.stochastic)),
+            lane.i_stochastic.eq(self._update & int(self.config.stochastic)),
         ]
         soon = score & int(self.config.format == "float16")
         m.d.comb += lane.i_q.eq(pick("q", Mux(soon, at, late) if units == 1 else n))
@@ -252,10 +249,10 @@ class Pair(wiring.Component):
             micro = half[8:16].bit_select(number[1:4], 1)
             m.d.comb += lane.i_v.eq(Cat(value, micro, half[:8]))
             if self.config.stochastic:
-                self._random(m, lane, n, update)
+                self._random(m, lane, n)
         return lane
 
-    def _random(self, m: Module, lane: Any, n: int, update: Any) -> None:
+    def _random(self, m: Module, lane: Any, n: int) -> None:
         """Four words of 64 bits for each iteration (`models.numerics.lfsr`)."""
         state = [Signal(64, name=f"random{n}_{k}") for k in (0, 1)]
         words: list[Any] = list(state)
@@ -265,7 +262,7 @@ class Pair(wiring.Component):
             m.d.comb += word.eq(new ^ (old >> 1) ^ (new << 63)[:64])
             words.append(word)
         m.d.comb += lane.i_random.eq(Cat(*words[2:]))
-        with m.If(lane.o_draw & update):
+        with m.If(lane.o_draw & self._update):
             m.d.sync += [state[0].eq(words[-2]), state[1].eq(words[-1])]
         seed: Value = self.data.word_select(n, 128)
         comes = self.store.any() & (self.register == REGISTERS.index("seed"))
@@ -280,8 +277,9 @@ class Pair(wiring.Component):
         with m.If(comes):
             m.d.sync += [state[0].eq(seed[:64]), state[1].eq(seed[64:])]
 
-    def _join(self, m: Module, lanes: list[Any], update: Any, attend: Any, sums: list[Any]) -> None:
+    def _join(self, m: Module, lanes: list[Any], sums: list[Any]) -> None:
         """The sums of both banks together, and what is lost on the way."""
+        update, attend = self._update, self._attend
         m.submodules.results = results = self.results()
         bank, column = Signal(), Signal(5)
         number = Signal(6)  # of sums in this round: upper and bottom alternate

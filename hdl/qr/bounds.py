@@ -51,22 +51,20 @@ class Bounds:
         The next job has been solved, or its descriptor or head was wrong.
     job : solved_shape(n_max)
         Of that job, in the cycle after `ready_next` and until it has been offered and taken.
-    fetch, intake
-        Take a pass's request, and give its words.
-    back
-        Takes outcomes.
-    update
-        Where bounds are widened, the `AnchorUpdate` that has the dot unit while not `uses`.
+    engine
+        Its `fetch` takes a pass's request, `intake` gives its words, `back` takes outcomes. `update`: where bounds are widened, the
+        `AnchorUpdate` that has the dot unit while not `uses`.
     """
 
-    def __init__(self, m: Module, config: FitPlan, parts: Parts, ready_next, job, fetch, intake, back, update):  # fmt: skip
-        self.config, self.parts, self.update = config, parts, update
-        self.ready_next, self.passing = ready_next, fetch.passing
-        self.i, self.o = job, back.i
+    def __init__(self, m: Module, config: FitPlan, parts: Parts, ready_next, job, engine):
+        self.config, self.parts, self.update = config, parts, engine.update
+        self.ready_next, self.passing = ready_next, engine.fetch.passing
+        self.i, self.o = job, engine.back.i
+        intake, update = engine.intake, engine.update
         words = intake.pass_bits, intake.pass_rows
-        self.reader = Rows(m, config, "pass_rows", config.row_units, job.head.offsets, *words)
+        self.reader = Rows(m, config, "pass_rows", config.row_units, job.head.offsets, words)
         self.fresh, rows = Signal(), self.reader.o  # the pass's first rows
-        self.sweep = Pass(m, config, parts, self.fresh, rows.valid, list(rows.p.rows), job.weights)
+        self.sweep = Pass(m, config, parts, self.fresh, rows, job.weights)
         self.disorder, self.rescanned, self.enough = Signal(), Signal(), Signal()
         self.tries = Const(0) if update is None else ~job.kept.full
         # `uses`: the dot unit is used here in this cycle
@@ -112,10 +110,8 @@ class Bounds:
 
     def _widen(self, m):
         """Bounds are widened, and kept where they are within the job's limit."""
-        job, start = self.i, self.begin & self.tries & (self.lost == 0)
-        model = job.weights, job.anchor.weights, self.sweep.score
-        box = job.kept.length + 1, job.anchor.segment, job.head.offsets
-        widen = Widen(m, self.config, self.parts, start, *box, *model)
+        start = self.begin & self.tries & (self.lost == 0)
+        widen = Widen(m, self.config, self.parts, start, self.i, self.sweep.score)
         width = widen.err_max - widen.err_min
         m.d.comb += [
             self.sweep.lent_w.as_value().eq(

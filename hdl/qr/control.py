@@ -59,10 +59,8 @@ class Thread:
 
     Parameters
     ----------
-    size
-        Columns are below it.
-    top
-        The job's last column.
+    columns
+        How many there are at the most, and the job's last one.
     issue
         The step is issued in this cycle: where `may` is high alone.
     start
@@ -75,8 +73,10 @@ class Thread:
         A loop of no columns is passed over in this cycle.
     """
 
-    def __init__(self, m: Module, program: Program, size, *, top, issue, start, conditions,
+    def __init__(self, m: Module, program: Program, columns, *, issue, start, conditions,
                  first=None, running=0, name=""):  # fmt: skip
+        size, top = columns
+        self.program, self.top, self.begin = program, top, (start, conditions)
         # what is issued next: `step`, `column`, `first`, `may`; `over`: the program ends with this
         # cycle
         self.step = Signal(Kind, name=f"step{name}", init=next(iter(program)))
@@ -110,7 +110,7 @@ class Thread:
                         waits.eq(Cat(waiting).any() if waiting else 0),
                     ]
                     with m.If(ends):
-                        self._follow(m, program, step, top, start, conditions, behind)
+                        self._follow(m, step, behind)
 
     def _timers(self, m, program, issue, started, name):
         """Cycles that are left of each wait."""
@@ -124,8 +124,9 @@ class Thread:
             m.d.sync += timer.eq(Mux(starts, wait - 1, Mux(timer == 0, 0, timer - 1)))
         return timers
 
-    def _follow(self, m, program, step, top, start, conditions, behind):
+    def _follow(self, m, step, behind):
         """The next step, and its first column."""
+        program, top, (start, conditions) = self.program, self.top, self.begin
         kinds = list(program)
         came, rest = kinds[: kinds.index(step.kind)], Const(1)
         for condition, kind in step.then.items():

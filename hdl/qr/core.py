@@ -115,8 +115,8 @@ class Core:
             *fields(cutter.command.p, size=1, grow=1, count=columns),
             cutter.command.p.units.eq(Array([k * (k + 1) // 2 for k in range(n + 1)])[columns]),
         ]
-        words = cutter.o, self.loader.o, self.back.factor
-        return Givens(m, self.config, self.parts, starts.o, *words)
+        of_factors = cutter.o, self.back.factor
+        return Givens(m, self.config, self.parts, starts.o, of_factors, self.loader.o)
 
     def _add_up(self, m):
         """Records go to the accumulator. Where c comes from a pass the rows come behind the changes, whose end is passed over."""

@@ -65,7 +65,7 @@ def segment_shape(n_max):
 NOTHING = {"err_min": EMPTY, "err_max": -EMPTY, "least": EMPTY}
 
 
-def followed(m, pipe, start, begin, valid, rows, guesses):
+def followed(pipe, start, begin, valid, rows, guesses):
     """Keep a segment up to date with rows, one or several in a cycle; return it. Never stalls.
 
     What rows of cycle t add to the box is there from cycle t + 1 on, what they add to the errors from cycle t + `models.qr.schedule.dot_latency(n_max)` on:
@@ -100,7 +100,7 @@ def followed(m, pipe, start, begin, valid, rows, guesses):
         for name, (here, value) in better.items():
             now = Mux(s.use & here, value, best[name])
             best[name] = pipe.wire(now, signed(32), name=f"{name}{k}")
-    m.d.sync += [held[name].eq(value) for name, value in best.items()]
+    pipe.m.d.sync += [held[name].eq(value) for name, value in best.items()]
 
     # the box needs no prediction: it is kept at once, and is right for a segment when its errors are
     for j in range(n - 1):
@@ -109,7 +109,7 @@ def followed(m, pipe, start, begin, valid, rows, guesses):
             use, byte = valid & row.use, row.row[j]
             low = pipe.wire(Mux(use & (byte < low), byte, low), name=f"low{j}_{k}")
             high = pipe.wire(Mux(use & (byte > high), byte, high), name=f"high{j}_{k}")
-        m.d.sync += [held.low[j].eq(low), held.high[j].eq(high)]
+        pipe.m.d.sync += [held.low[j].eq(low), held.high[j].eq(high)]
     return held
 
 
@@ -120,13 +120,13 @@ class Pass:
     ----------
     start
         With the pass's first rows.
-    valid, rows : list of row_shape(n_max)
+    i : stream.Signature(rows_shape(n_max, row_units))
     w : ArrayLayout(32, n_max)
         Weights, for the rows of this cycle.
     """
 
-    def __init__(self, m: Module, config: FitPlan, parts: Parts, start, valid, rows, w):
-        n, pipe = config.n_max, Pipeline(m)
+    def __init__(self, m: Module, config: FitPlan, parts: Parts, start, i, w):
+        n, pipe, rows = config.n_max, Pipeline(m), list(i.p.rows)
         scores, guesses = [], []
         # in cycles without rows the first row's dot unit is anyone's: it takes these operands
         self.lent_w = Signal(data.ArrayLayout(32, n))
@@ -134,8 +134,8 @@ class Pass:
         for k, row in enumerate(rows):
             weights, x = w.as_value(), row.a.as_value()
             if k == 0:
-                weights = Mux(valid, weights, self.lent_w.as_value())
-                x = Mux(valid, x, self.lent_x.as_value())
+                weights = Mux(i.valid, weights, self.lent_w.as_value())
+                x = Mux(i.valid, x, self.lent_x.as_value())
             score = parts.instance(
                 m, f"dot{k}", f"qr_dot{n}", lambda: Dot(n, parts), w=weights, x=x
             )["o"]
@@ -149,7 +149,7 @@ class Pass:
             *(nothing[name].eq(value) for name, value in NOTHING.items()),
             *(nothing.low[j].eq(255) for j in range(n - 1)),
         ]
-        self.nothing, self.o = nothing, followed(m, pipe, start, nothing, valid, rows, guesses)
+        self.nothing, self.o = nothing, followed(pipe, start, nothing, i.valid, rows, guesses)
 
 
 _errors_shape = data.StructLayout(dict.fromkeys(NOTHING, 32))
@@ -203,7 +203,7 @@ class AnchorUpdate:
             *(begin[end].eq(came.segment[end]) for end in ("low", "high")),
         ]
         valid, ends = core.record_valid & record.came, core.record_valid & record.end
-        extremes = followed(m, pipe, intake.begins, begin, valid, [row], [self.guess])
+        extremes = followed(pipe, intake.begins, begin, valid, [row], [self.guess])
         ended = pipe.delay(ends, late, name="ended"), pipe.delay(job, late, name="whose")
         boxes, _ = kept("followed_boxes", box_shape, ends, job, part(box_shape, extremes))
         errors, _ = kept("followed_errors", _errors_shape, *ended, part(_errors_shape, extremes))

@@ -77,8 +77,7 @@ class FitEngine(wiring.Component):
         if config.incremental:
             self.update = AnchorUpdate(config)
         self.job, ready_next = Signal(solved_shape(config.n_max), name="job"), Signal()
-        ends = self.fetch, self.intake, self.back
-        self.bounds = Bounds(m, config, parts, ready_next, self.job, *ends, self.update)
+        self.bounds = Bounds(m, config, parts, ready_next, self.job, self)
         self.core = Core(m, config, parts, self.intake, self.back, self.bounds.uses)
         shared_by(m, self.m0, self.reader.bus, self.writer.bus)
         self._words()

@@ -54,18 +54,16 @@ class Givens:
     ----------
     start : stream.Signature(start_shape(n_max, jobs))
         Jobs. What follows comes in the same order.
-    load : stream.Signature({data, end})
-        Columns of the memo's factor, u_kj for k < j, then d_j, and an `end` behind them; nothing for a `fresh` job.
+    factors : stream.Signature({data, end}), stream.Signature(factor_shape(config))
+        The first gives columns of the memo's factor, u_kj for k < j, then d_j, and an `end` behind them, nothing for a `fresh` job; the other takes
+        words of the new factors, always.
     i : stream.Signature(load_shape(n_max, jobs))
         Of each column its sum and sum of squares, then the right side.
-    factor : stream.Signature(factor_shape(config))
-        Takes words of the new factors, always.
     """
 
-    def __init__(self, m: Module, config: FitPlan, parts: Parts, start, load, i, factor):
+    def __init__(self, m: Module, config: FitPlan, parts: Parts, start, factors, i):
         self.config, self.parts, self.start = config, parts, start
-        self.i, self.factor = i, factor
-        self.load = load
+        self.i, (self.load, self.factor) = i, factors
         # rows, and an `end` behind each job's
         self.rows = stream.Signature(row_shape(config.n_max)).create(path=("folded",))
         # a solution, for one cycle
@@ -107,8 +105,7 @@ class Givens:
         self.thread = thread = Thread(
             m,
             GIVENS,
-            self.n,
-            top=(self.job.columns - 1)[: len(wave.first)],
+            (self.n, (self.job.columns - 1)[: len(wave.first)]),
             issue=self.issue,
             start=Mux(then_solves, Kind.INVERT, Kind.TURN),
             conditions={"short": wave.short},
@@ -232,7 +229,7 @@ class Givens:
                 with m.If(task.side & (task.first == k)):
                     m.d.sync += self.of.y[k].eq(x)
             operands = self._operands(k, scalar)
-            self.results.append(lane(self.parts, m, self.pipe, k, task.kind, *operands))
+            self.results.append(lane(self.parts, self.pipe, k, task.kind, *operands))
 
     def _operands(self, k, scalar):
         """Of a lane: what is multiplied, and from what the product is taken; and where the product is left out, and what the result then is."""

@@ -23,11 +23,12 @@ def operation(parts, m, label, name, a, b):
     return parts.instance(m, label, f"{name}_float32", lambda: unit(name, float32), a=a, b=b)["o"]
 
 
-def lane(parts, m, pipe, k, kind, products, others):
+def lane(parts, pipe, k, kind, products, others):
     """Lane k of a vector unit: minuend - a · b, `MUL` + `ADD` + 1 cycles after `kind` and the operands, which go through a register.
 
     `products`: (minuend, a, b) by kind of task; `others`: by kind what they are instead where a condition holds, the last one first.
     """
+    m = pipe.m
     operands = [Signal(32, name=f"{name}{k}", reset_less=True) for name in ("minuend", "a", "b")]
     with m.Switch(kind):
         for each, sources in products.items():

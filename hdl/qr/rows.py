@@ -39,11 +39,11 @@ class Rows:
         Rows a cycle.
     offsets : ArrayLayout(8, n_max - 1)
         Constant from the command to the pass's last rows.
-    bits, words : stream.Signature(8 * bus_bytes)
+    sources : stream.Signature(8 * bus_bytes)
         Words of bits, and of rows. Both must come: a word of bits is needed before the first rows that it is of.
     """
 
-    def __init__(self, m: Module, config: FitPlan, name: str, units: int, offsets, bits, words):
+    def __init__(self, m: Module, config: FitPlan, name: str, units: int, offsets, sources):
         self.config, self.units, self.offsets = config, units, offsets
         n, bus, asked = config.n_max, config.bus_bytes, {"length": range(config.n_max), "span": 32}
         # the window's length, and how many places there are, ≥ 1; accepted when the last rows of
@@ -68,7 +68,7 @@ class Rows:
                 some=Signal(name=f"some_{name}"),
                 last=Signal(name=f"last_{name}"),
             )
-            for name, source, most in (("words", words, bus), ("bits", bits, 8 * bus))
+            for name, source, most in (("words", sources[1], bus), ("bits", sources[0], 8 * bus))
         )
         self._advance(m)
         self._judge(m)
@@ -255,7 +255,7 @@ class FullScan:
     """
 
     def __init__(self, m: Module, config: FitPlan, job, begins, offsets, intake):
-        rows = Rows(m, config, "full_scan", 1, offsets, intake.bits, intake.rows)
+        rows = Rows(m, config, "full_scan", 1, offsets, (intake.bits, intake.rows))
         self.ready = Signal()  # a pass begins when the one before it has ended
         self.o = stream.Signature(record_shape(config.n_max)).create(path=("scanned",))
         active, ends = Signal(), Signal()

@@ -150,7 +150,7 @@ class Solver(wiring.Component):
                 Kind.BACK: [(~(self.kept & (self.task.row > i)), (vector, 0, 0))],
                 Kind.FINAL: [(~self.kept, (vector, 0, 0))],
             }
-            self.results.append(lane(self.parts, m, self.pipe, i, self.kind1, products, others))
+            self.results.append(lane(self.parts, self.pipe, i, self.kind1, products, others))
 
     def _write_results(self, m):
         """The write cycle: results go to their memories."""
@@ -251,8 +251,8 @@ class Solver(wiring.Component):
         task = Signal(shape, name="task")
         for c in range(count):
             columns = Mux(loads, self.i.p.columns, self.of["columns"][c])
-            options = {"top": columns - 1, "issue": issued[c], "start": Kind.LOAD}
-            thread = Thread(m, GRAM, n + 1, **options, conditions={}, name=c)
+            options = {"issue": issued[c], "start": Kind.LOAD}
+            thread = Thread(m, GRAM, (n + 1, columns - 1), **options, conditions={}, name=c)
             loaded, side = thread.step == Kind.LOAD, thread.column == columns
             last = thread.first == columns - 1
             chosen = may[c] & ~(may & older[c]).any()

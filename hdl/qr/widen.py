@@ -25,20 +25,20 @@ class Widen:
     ----------
     start
         The inputs are there, and stay until the bounds are.
-    columns
-        Of the model.
-    segment : segment_shape(n_max), offsets : ArrayLayout(8, n_max - 1)
-        With its box of bytes.
-    w, anchor : ArrayLayout(32, n_max)
-        Weights, new and those of the pass; +0 beyond the model's columns.
+    job : solved_shape(n_max)
+        Its weights, new and those of its anchor's pass, are +0 beyond the model's columns.
     score
         Of a `Dot` unit, which takes `dot_w` and `dot_x` while `uses` is high: in the cycles `models.qr.schedule.WIDEN_TURNS`.
     """
 
-    def __init__(self, m: Module, config: FitPlan, parts: Parts, start, columns, segment, offsets, w, anchor, score):  # fmt: skip
+    def __init__(self, m: Module, config: FitPlan, parts: Parts, start, job, score):
         self.config, self.parts, self.start = config, parts, start
-        self.columns, self.segment, self.offsets = columns, segment, offsets
-        self.w, self.anchor = w, anchor
+        self.columns, self.segment, self.offsets = (
+            job.kept.length + 1,
+            job.anchor.segment,
+            job.head.offsets,
+        )
+        self.w, self.anchor = job.weights, job.anchor.weights
         n, pipe = config.n_max, Pipeline(m)
         # 1 and 0 where the segment never had a row
         self.err_min, self.err_max = Signal(signed(33)), Signal(signed(33))

@@ -260,7 +260,7 @@ def _exactly(sums: Sums, gram: Gram, options: Options, exact: bool) -> Fit:
     if not exact:
         far = rounding(sums, gram) * math.sqrt(features + 1)
         sizes = np.array([root(s + p) for s, p in zip(squares, penalties, strict=True)])
-        spread = _stated(factor, kept, weights, sizes, root(rss), root(tss), far)
+        spread = _stated(factor, kept, weights, sizes, (root(rss), root(tss)), far)
         error = error + spread
         means_off = far * (root(tss) + float(np.abs(weights) @ lengths)) / math.sqrt(total)
         bias_error += float(np.abs(floats[:-1]) @ spread) + means_off
@@ -280,11 +280,11 @@ def _stated(
     kept: Sequence[int],
     weights: NDArray[np.float64],
     lengths: NDArray[np.float64],
-    residual: float,
-    label: float,
+    sizes: tuple[float, float],
     far: float,
 ) -> NDArray[np.float64]:
-    """Return how far weights may be from the exact ones where each column is `far` off, as a share of its length."""
+    """Return how far weights may be from the exact ones where each column is `far` off, as a share of its length; `sizes`: of residual and label."""
+    residual, label = sizes
     errors = np.zeros(len(weights))
     if not len(kept) or not far:
         return errors
@@ -326,7 +326,7 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
     residual, real = float(np.sqrt(squares) * label), (lengths * sizes).astype(np.float64)
     near_float = weights.astype(np.float64)
     left = float(np.sqrt(squares + penalties @ omega**2) * label)
-    error = _stated(factor, kept, near_float, real, left, float(label), off)
+    error = _stated(factor, kept, near_float, real, (left, float(label)), off)
     error[kept] += (last * scale / sizes)[kept].astype(np.float64)
     if dependent and options.minimum_norm and kept and np.isfinite(near_float).all():
         weights, error = spread(weights, error, kept, relations, lengths, noise)

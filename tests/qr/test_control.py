@@ -52,9 +52,9 @@ def test_programs(columns):
     """Each issue as soon as it may be: a job of `gram` whose rows are all there, then waves of `givens` and what solves behind them."""
     m, gram, givens = Module(), Signal(), Signal()
     short, start, first = Signal(), Signal(Kind), Signal(range(8))
-    options = {"top": columns - 1, "conditions": {"short": short}}
-    one = Thread(m, GRAM, 8, issue=gram, start=Kind.LOAD, **options)
-    other = Thread(m, GIVENS, 8, issue=givens, start=start, first=first, running=1, name="g", **options)  # fmt: skip
+    options, of_job = {"conditions": {"short": short}}, (8, columns - 1)
+    one = Thread(m, GRAM, of_job, issue=gram, start=Kind.LOAD, **options)
+    other = Thread(m, GIVENS, of_job, issue=givens, start=start, first=first, running=1, name="g", **options)  # fmt: skip
     m.d.comb += [gram.eq(one.may), givens.eq(other.may)]
     ends = []
     for task in tasks(columns):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import data
 
 from penstock.hdl.modules import Submodules
-from penstock.hdl.qr.dot import Dot, segment_shape
+from penstock.hdl.qr.bounds import solved_shape
+from penstock.hdl.qr.dot import Dot
 from penstock.hdl.qr.widen import Widen
 from penstock.models.numerics.formats import float32
 from penstock.models.qr.arith import codes
@@ -22,16 +22,15 @@ def test_segments():
     n = 6
     config = slot_plan(n_max=n, gram_lanes=21)
     source, cases, top, dot = np.random.default_rng(1), [], Module(), Dot(n)
-    weights = data.ArrayLayout(32, n)
-    given = {
-        "start": Signal(),
-        "columns": Signal(range(n + 1)),
-        "segment": Signal(segment_shape(n)),
-        "offsets": Signal(data.ArrayLayout(8, n - 1)),
-        "w": Signal(weights),
-        "anchor": Signal(weights),
+    start, job = Signal(), Signal(solved_shape(n))
+    inputs_of = {
+        "length": job.kept.length,
+        "segment": job.anchor.segment,
+        "offsets": job.head.offsets,
+        "w": job.weights,
+        "anchor": job.anchor.weights,
     }
-    dut = Widen(top, config, Submodules(), *given.values(), dot.o)
+    dut = Widen(top, config, Submodules(), start, job, dot.o)
     for number in range(90):
         columns = int(source.integers(2, n + 1))
         scale = source.choice([1e-40, 1e-3, 1.0, 30.0, 1e6, 1e9])
@@ -55,7 +54,7 @@ def test_segments():
         cases.append(
             (
                 {
-                    "columns": columns,
+                    "length": columns - 1,
                     "segment": {
                         "err_min": int(errors[0]),
                         "err_max": int(errors[1]),
@@ -76,10 +75,10 @@ def test_segments():
         nonlocal found
         for inputs, expected in cases:
             for name, value in inputs.items():
-                ctx.set(given[name], value)
-            ctx.set(given["start"], 1)
+                ctx.set(inputs_of[name], value)
+            ctx.set(start, 1)
             await ctx.tick()
-            ctx.set(given["start"], 0)
+            ctx.set(start, 0)
             await ctx.tick().repeat(late - 1)
             assert ctx.get(dut.valid) == (expected is not None)
             if expected is not None:

@@ -21,21 +21,21 @@ __all__ = ["read_rows"]
 
 
 def read_rows(
-    connection: Any,
+    source: Any,
     name: str,
     origin: Any,
     columns: Sequence[tuple[Attribute, Feature]],
     left_out: Sequence[Attribute],
-    features: Features,
     page_size: int,
 ) -> tuple[Schema, Any, tuple[Cast, ...]]:
-    """Read `origin`, SQL that can stand behind FROM; return the schema, the pages and the casts.
+    """Read `origin`, SQL that can stand behind FROM, by a `PostgresSource`; return the schema, the pages and the casts.
 
     The columns come in their order, behind them `left_out`, as dropped columns that the rows do not reach. Where every column of `features.like`
     that a kernel could use is among them with its type, the pages have that schema instead.
 
     Raises SourceError for no rows, rows that fit no page, too many categories.
     """
+    connection, features = source.connection, source.features
     values, nulls = _fetch(connection, name, origin, columns)
     fields, casts, like = [], [], features.like
     for a, todo in columns:

@@ -327,9 +327,7 @@ class _Reading:
                 "name columns to convert: &features=COLUMN,…",
             )
         with _cast_errors(name, [a.name for a, todo in chosen if todo.how]):
-            schema, pages, casts = read_rows(
-                self.connection, name, origin, chosen, left, self.features, page_size
-            )
+            schema, pages, casts = read_rows(self, name, origin, chosen, left, page_size)
         left_out = tuple((a.name, a.written if a.readable else UNREADABLE) for a in left)
         facts = Provenance("rows", reason, snapshot, len(pages), casts=casts, left_out=left_out)
         return Table(schema, pages, name, facts)

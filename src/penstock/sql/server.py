@@ -218,8 +218,9 @@ def rows_query(plpy, source, dependent, independent, groups, text):
     return {"query": query, "element": element, "kind": kind, "vartype": name}
 
 
-def blamed(plpy, problem, source, dependent, independent, groups, text):
-    """Return an error of the server's in what reads the rows, with the argument that it is of: the first that fails alone."""
+def blamed(plpy, problem, parts):
+    """Return an error of the server's in what reads the rows, with the argument that it is of: the first that fails alone; `parts`: of `rows_query`."""
+    source, dependent, independent, groups, text = parts
     if state_of(problem)[:2] not in MISTAKES:
         return refusal(problem)
     alone = {
@@ -232,12 +233,12 @@ def blamed(plpy, problem, source, dependent, independent, groups, text):
         plpy.execute(f"SELECT FROM {source} LIMIT 0")
     except plpy.SPIError as cause:
         return refusal(cause, f"the source: {source}", "name a table or a view that you may read")
-    for what, parts in alone.items():
+    for what, part in alone.items():
         try:
-            query = rows_query(plpy, source, *parts, text)["query"]
+            query = rows_query(plpy, source, *part, text)["query"]
             plpy.execute(f"SELECT pg_catalog.count(q) FROM ({query}) q")
         except plpy.SPIError as cause:
-            wanted = f"group by columns of {source}" if parts[2] else hint
+            wanted = f"group by columns of {source}" if part[2] else hint
             return refusal(cause, what, wanted)
     return refusal(problem, "; ".join(list(alone)[: 2 if not groups else 3]), hint)
 
@@ -319,7 +320,7 @@ def train(plpy, command, method, source, out, dependent, independent, grouping, 
     try:
         asked = rows_query(plpy, *parts)
     except plpy.SPIError as problem:
-        raise blamed(plpy, problem, *parts) from None
+        raise blamed(plpy, problem, parts) from None
     vartype = asked["vartype"]
     if method == "logregr" and vartype != "boolean":
         raise Refused(
@@ -334,7 +335,7 @@ def train(plpy, command, method, source, out, dependent, independent, grouping, 
         try:
             send_rows(plpy, worker, asked["query"], text)
         except plpy.SPIError as problem:
-            raise blamed(plpy, problem, *parts) from None
+            raise blamed(plpy, problem, parts) from None
         answer = worker.answer()
     keys = plpy.execute(f"SELECT * FROM {table}").colnames()
     rows = [dict(zip(keys, r.pop("g"), strict=False), **r) for r in answer["rows"]]

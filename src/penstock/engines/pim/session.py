@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -237,8 +237,8 @@ class PimSession(Closing):
         for state, brought in latest:
             memory: Remembered = state.exact.setdefault(number, self._remembered(number))
             first = state.tokens[number] - (end - begin)
-            place = partial(_place, [number, state.number], first, brought.turns, layer.heads)
-            self._compared.add(*memory.step(brought, begin, end), place)
+            places = _Places([number, state.number], first, brought.turns, layer.heads)
+            self._compared.add(*memory.step(brought, begin, end), places.place)
 
     def _taken(self, who: Request, layer: int, arrays: Any) -> Any:
         """Return what a request brings: a Course, or a Brought of attention. Raises SourceError."""
@@ -451,11 +451,17 @@ def _operands(course: Course, first: int, number: int, begin: int, end: int) -> 
     return course.operands(number, first + begin, first + end)
 
 
-def _place(
-    who: list[int], first: int, turns: int, heads: Sequence[int], turn: int, item: int, column: int
-) -> list[int]:
-    token, offset = divmod(turn, turns)
-    return [*who, first + token, heads[item] * turns + offset, column]
+class _Places(NamedTuple):
+    """Places of what the tokens of a layer's state, `owner`, give."""
+
+    owner: list[int]
+    first: int
+    turns: int
+    heads: Sequence[int]
+
+    def place(self, turn: int, item: int, column: int) -> list[int]:
+        token, offset = divmod(turn, self.turns)
+        return [*self.owner, self.first + token, self.heads[item] * self.turns + offset, column]
 
 
 def _joined(works: Sequence[Work]) -> Work:

@@ -132,7 +132,13 @@ class Packing:
         kept &= ~null
         weightless = 0 if weights is None else int((weights == 0).sum())
         counts = replace(counts, skipped=counts.skipped + int(null.sum()))
-        groups = tuple(self._groups(values, weights, kept, keys, schema, graph, table.name))
+
+        def pages_of(packed: Sequence[NDArray[Any]]) -> Table:
+            stored = {c.name: v for c, v in zip(schema.columns, packed, strict=True)}
+            return Table(schema, write_heap(schema, stored), table.name)
+
+        some = np.flatnonzero(kept)
+        groups = tuple(self._groups(values, weights, some, keys, graph, pages_of))
         if weights is not None and not null.all():
             self._check_weights(groups, keys[~null], place)
         if not groups:
@@ -177,17 +183,15 @@ class Packing:
         self,
         values: Values,
         weights: NDArray[np.float64] | None,
-        kept: NDArray[np.bool_],
+        some: NDArray[np.int64],
         keys: NDArray[Any],
-        schema: Schema,
         graph: FitGraph,
-        name: str,
+        pages_of: Callable[[Sequence[NDArray[Any]]], Table],
     ) -> Iterator[Group]:
-        """Yield the groups in order, their rows in the table's."""
+        """Yield the groups of `some` rows in order, their rows in the table's."""
         labels = None if self.group is None else self.walk.schema.column(self.group).labels
-        if not kept.any():
+        if not len(some):
             return
-        some = np.flatnonzero(kept)
         groups, which = np.unique(keys[some], return_inverse=True)
         order = np.argsort(which, kind="stable")
         ends = np.cumsum(np.bincount(which, minlength=len(groups)))
@@ -200,9 +204,7 @@ class Packing:
                 centres, packed = rooted(rows)
                 subset = replace(subset, weights=rows.weights, weight=self.weight, centres=centres)
             called = value if labels is None else labels[value]
-            stored = {c.name: v for c, v in zip(schema.columns, packed, strict=True)}
-            pages = Table(schema, write_heap(schema, stored), name)
-            yield Group(None if self.group is None else called, subset, pages)
+            yield Group(None if self.group is None else called, subset, pages_of(packed))
 
     def _check_weights(self, groups: Sequence[Group], keys: NDArray[Any], place: str) -> None:
         """Raise KernelError (E846) where weights of 0 leave nothing of a group."""

@@ -26,7 +26,7 @@ from penstock.models.strider.table import walk_table
 
 from .options import Solving
 
-__all__ = ["Solution", "Values", "column_names", "solved", "values_of"]
+__all__ = ["Solution", "Values", "column_names", "values_of"]
 
 #: most columns that a message spells out
 _MOST = 4
@@ -80,6 +80,42 @@ class Values:
         weights = None if self.weights is None else self.weights[first:last]
         return Rows([column[first:last] for column in self.columns], weights, centred)
 
+    def solved(
+        self,
+        totals: Totals,
+        rows: Rows,
+        units: Sequence[Unit],
+        graph: FitGraph,
+        solving: Solving,
+        place: str,
+    ) -> Solution:
+        """Return the solution for some totals.
+
+        Parameters: `rows`: those that are in them; `units`: of the engine's columns; `place`: what messages call the table.
+
+        Raises KernelError (E844) where the rows do not determine all weights and the policy is "error", (E847) where a weight is beyond float64.
+        """
+        offsets, shifts = totals.offsets.tolist(), totals.shifts.tolist()
+        exact, names = [u.exact for u in units], self.names
+        sums = Sums(totals.joined, offsets, shifts, exact, self.centres)
+        choices = solving.on_singular == "minimum-norm", solving.refine != "never"
+        options = Options(graph.intercept, graph.ridge, graph.ridge_per, *choices)
+        with np.errstate(over="ignore", invalid="ignore"):
+            regression = fit(sums, rows if totals.rows else None, options)
+        if (beyond := ~np.isfinite([*regression.weights, regression.bias])).any():
+            what = [*(f"weight of column {name}" for name in names[:-1]), "bias"][
+                int(beyond.argmax())
+            ]
+            message = f"the {what} is beyond what float64 holds"
+            hint = "give the column or the label in another unit"
+            raise error("E847", message, Span.whole(place), hint=hint)
+        reasons = tuple(
+            (names[d.column], _reason(d, regression, names)) for d in regression.dependent
+        )
+        if solving.on_singular == "error" and reasons:
+            raise _undetermined(regression, reasons, place)
+        return Solution(regression, self, units, solving.on_singular, reasons)
+
 
 def values_of(table: Table, walk: WalkConfig) -> Values:
     """Read the rows that the Striders would deliver."""
@@ -131,39 +167,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return [_plain(v) for v in value.tolist()]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def solved(
-    totals: Totals,
-    rows: Rows,
-    columns: Values,
-    units: Sequence[Unit],
-    graph: FitGraph,
-    solving: Solving,
-    place: str,
-) -> Solution:
-    """Return the solution for some totals.
-
-    Parameters: `rows`: those of `columns` that are in them; `units`: of the engine's columns; `place`: what messages call the table.
-
-    Raises KernelError (E844) where the rows do not determine all weights and the policy is "error", (E847) where a weight is beyond float64.
-    """
-    offsets, shifts = totals.offsets.tolist(), totals.shifts.tolist()
-    exact, names = [u.exact for u in units], columns.names
-    sums = Sums(totals.joined, offsets, shifts, exact, columns.centres)
-    choices = solving.on_singular == "minimum-norm", solving.refine != "never"
-    options = Options(graph.intercept, graph.ridge, graph.ridge_per, *choices)
-    with np.errstate(over="ignore", invalid="ignore"):
-        regression = fit(sums, rows if totals.rows else None, options)
-    if (beyond := ~np.isfinite([*regression.weights, regression.bias])).any():
-        what = [*(f"weight of column {name}" for name in names[:-1]), "bias"][int(beyond.argmax())]
-        message = f"the {what} is beyond what float64 holds"
-        hint = "give the column or the label in another unit"
-        raise error("E847", message, Span.whole(place), hint=hint)
-    reasons = tuple((names[d.column], _reason(d, regression, names)) for d in regression.dependent)
-    if solving.on_singular == "error" and reasons:
-        raise _undetermined(regression, reasons, place)
-    return Solution(regression, columns, units, solving.on_singular, reasons)
 
 
 def _reason(column: Dependent, fit: Fit, names: Sequence[str]) -> str:

@@ -43,7 +43,7 @@ from penstock.sim.machine import Feed, Metered
 from .changes import Asked
 from .designs import AnyFit, in_all
 from .options import Solving
-from .solution import Solution, Values, solved, values_of
+from .solution import Solution, Values, values_of
 from .steps import Step, steps_of
 
 __all__ = ["AssumedFits", "TableFits"]
@@ -377,7 +377,7 @@ class TableFits(_Fits):
             last, totals = self._planned[0][-1], self._totals(codes)
             rows = self._values.rows(last.go[1], last.come[1], self.graph.intercept)
             how = self.graph, self.solving, self.source or self.name
-            self._solutions[key] = solved(totals, rows, self._values, self._units, *how)
+            self._solutions[key] = self._values.solved(totals, rows, self._units, *how)
         return self._solutions[key]
 
     def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
