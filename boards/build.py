@@ -223,7 +223,8 @@ def _build(
     sources: Sources, board: Target, tries: _Tries, versions: dict[str, str], digest: str
 ) -> Build:
     """Make it anew."""
-    clock_mhz, seeds, jobs, limit, left, progress = tries
+    clock_mhz, seeds, jobs = tries[:3]
+    limit, left, progress = tries[3:]
     begin, flow = perf_counter(), FLOWS[board.family]
     with staging() as folder:
         try:

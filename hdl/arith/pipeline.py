@@ -168,8 +168,9 @@ def round_pack(
 
     Steps are named in `pipe`, where one is given.
     """
-    sign, exponent, significand, guard, sticky = number
-    zero, inf, nan, zero_sign = specials
+    sign, exponent, significand = number[:3]
+    guard, sticky = number[3:]
+    zero, inf, nan = specials[:3]
 
     def named(value: Value, name: str) -> Value:
         return value if pipe is None else pipe.wire(value, name=name)
@@ -183,7 +184,7 @@ def round_pack(
     large, vanish = named(large, "large"), named(zero | (small & ~inf), "vanish")
     top = Mux(nan | inf | (large & ~zero), (1 << e) - 1, Mux(vanish, 0, biased[:e]))
     fraction = Mux(nan, 1 << (f - 1), Mux(vanish | inf | large, 0, rounded[:f]))
-    whose = Mux(zero, sign if zero_sign is None else zero_sign, sign) & ~nan
+    whose = Mux(zero, sign if specials.zero_sign is None else specials.zero_sign, sign) & ~nan
     fraction, top = named(fraction[:f], "fraction"), named(top[:e], "top")
     return Cat(fraction, top, named(whose, "code_sign"))
 

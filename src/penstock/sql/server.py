@@ -220,7 +220,8 @@ def rows_query(plpy, source, dependent, independent, groups, text):
 
 def blamed(plpy, problem, parts):
     """Return an error of the server's in what reads the rows, with the argument that it is of: the first that fails alone; `parts`: of `rows_query`."""
-    source, dependent, independent, groups, text = parts
+    source, dependent, independent = parts[:3]
+    groups, text = parts[3:]
     if state_of(problem)[:2] not in MISTAKES:
         return refusal(problem)
     alone = {
