@@ -47,7 +47,9 @@ def digests(subject: Subject, folder: Path) -> dict[str, str]:
         return {"refused": _digest(refused.diagnostic.code, refused.diagnostic.message)}
     codes = golden.codes or {}
     verilog = _SOURCE.sub("", design.verilog)
-    manifest = as_json(design.compiled.manifest()).decode().replace(str(folder), "")
+    manifest = as_json(design.compiled.manifest()).decode()
+    for place in (folder, EXAMPLES):
+        manifest = manifest.replace(str(place), "")
     return {
         "verilog": _digest(verilog),
         "structure": _digest(_without_names(verilog)),
