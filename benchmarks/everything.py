@@ -10,7 +10,7 @@ from page import names
 MODULES = (
     *("reproduce", "accuracy", "simulation", "model_speed", "explore", "verilog_time", "loads"),
     *("postgres_read", "qr_refit", "fit_ratios", "index", "pim_accuracy", "pim_golden"),
-    *("omap", "omap_hbm", "omap_obliviousness", "omap_served", "omap_timing"),
+    *("omap", "omap_hbm", "omap_obliviousness", "omap_served", "omap_timing", "area"),
 )
 
 

@@ -44,7 +44,7 @@ def test_an_ultraplus_device(tmp_path) -> None:
         table,
         "fixed:4,6",
         dims={"d": 2},
-        bindings={"x": ("x0", "x1"), "y": ("y",)},
+        bind={"x": ("x0", "x1"), "y": ("y",)},
     )
     design = replace(
         design,
@@ -93,7 +93,7 @@ def test_what_was_placed_is_planned(
     schema = replace(
         fitted(schema_for(kernel.trace(dims), bindings=columns)), page_size=part.page_size
     )
-    plan = api.compile(kernel, part, schema, format, dims=dims, bindings=columns).plan
+    plan = api.compile(kernel, part, schema, format, dims=dims, bind=columns).plan
     assert (plan.threads, plan.lanes, plan.walkers) == (1, 1, 1)
 
 
@@ -132,7 +132,7 @@ def test_the_simulated_device_of_a_build_has_its_memory(
         None,
         "fixed:4,6",
         dims={"d": 2},
-        bindings={"x": ("x0", "x1"), "y": ("y",)},
+        bind={"x": ("x0", "x1"), "y": ("y",)},
     )
     made = Build(board, 12.0, 15.0, "", "", 1, Resources(1, 1, 1, 1), (), 0.0, {}, {}, "", {})
     building._publish(design, part, made, tmp_path / "out")
