@@ -15,6 +15,8 @@ __all__ = ["bounded"]
 
 #: seconds of the processor for any folder, and for each of its bytes (`logistic` of two features: 2 s for 368,307 bytes)
 _SECONDS, _OF_BYTE = 9.0, 30e-6
+#: bytes that count for the time: the largest design known, a map's, has 2.6 MB of Verilog, and whoever sends a folder may fill it up
+_LARGEST = 3 << 20
 #: memory beside what the process had before, for any folder, and for each of its bytes (the same: 60 MB)
 _MEMORY, _MEMORY_OF_BYTE = 1 << 29, 200
 
@@ -28,7 +30,7 @@ def bounded(size: int) -> Iterator[None]:
     """End what is within where it takes too much of the processor, or too much memory, for a folder of `size` bytes. Raises FolderError (E806)."""
     thread, ended = threading.get_ident(), threading.Event()
     clock = time.pthread_getcpuclockid(thread)
-    seconds = _SECONDS + _OF_BYTE * size
+    seconds = _SECONDS + _OF_BYTE * min(size, _LARGEST)
     last = time.clock_gettime(clock) + seconds
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     most = before + (_MEMORY + _MEMORY_OF_BYTE * size) // 1024
