@@ -130,7 +130,7 @@ def ended(folder: Path, command: str, how: str, wait: float = 0.0) -> None:
             process.kill()
         said = process.stderr.read()
         assert there, said
-    until(lambda: not any(lives(one) for one in {*children, *heirs(folder)}), 2)
+    until(lambda: not any(lives(one) for one in {*children, *heirs(folder)}), 20)
     left = [one for one in {*children, *heirs(folder)} if lives(one)]
     names = [str(one) for one in left]
     for one in left:
