@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +13,7 @@ from random import Random
 from typing import Any
 
 import penstock as ps
+from penstock.errors import RunWarning
 from penstock.output import as_json
 from testbench import recurrences
 from testbench.kernels import drawn, drawn_rows
@@ -42,7 +44,8 @@ def digests(subject: Subject, folder: Path) -> dict[str, str]:
     """
     try:
         design = subject.design(folder)
-        golden, model = (design.run(backend=b, **subject.run) for b in ("golden", "model"))
+        with warnings.catch_warnings(action="ignore", category=RunWarning):
+            golden, model = (design.run(backend=b, **subject.run) for b in ("golden", "model"))
     except ps.KernelError as refused:
         return {"refused": _digest(refused.diagnostic.code, refused.diagnostic.message)}
     codes = golden.codes or {}
