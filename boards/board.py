@@ -11,8 +11,6 @@ from amaranth.build import Platform
 from ..models.target import Target
 from .tools import ToolMissing
 
-__all__ = ["make_platform"]
-
 
 def make_platform(board: Target) -> Any:
     """Return a new platform of the board. Raises LookupError for boards without one, ToolMissing where its package is not installed."""

@@ -28,8 +28,6 @@ from .tools import Overdue, tool_versions
 if TYPE_CHECKING:
     from ..hdl.modules import ModuleLibrary
 
-__all__ = ["Build", "Misdescribed", "Slow", "build", "elaborate"]
-
 
 class Misdescribed(Exception):
     """A board's description names a platform, a clock or pins that there are not."""

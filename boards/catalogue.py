@@ -12,8 +12,6 @@ from ..models import plugins
 from ..models.target import Target
 from .records import TARGETS, Misread, read
 
-__all__ = ["GROUPS", "boards", "targets"]
-
 #: entry points under which packages offer targets: each names a `Target`, several of them, or the path of a file
 GROUPS = {"penstock.targets": "set of targets", "penstock.boards": "set of boards"}
 

@@ -13,8 +13,6 @@ from ..models.numerics.formats import Format
 from ..models.target import Target
 from .flow import LARGE
 
-__all__ = ["MARGIN", "REACH", "SDRAM_MHZ", "chosen_clock"]
-
 #: clocks at which what an SDRAM gives meets the device's edge, see `top.BoardTop`
 SDRAM_MHZ = (40.0, 100.0)
 #: share of what placements have reached: seeds and plans differ by as much

@@ -18,8 +18,6 @@ from ..sim.processes import Threads
 from .timing import Timing, timing
 from .tools import Overdue, ToolError, run_tool
 
-__all__ = ["FLOWS", "Endless", "Flow", "Placed", "Sources", "Unfit", "place", "synthesise"]
-
 #: name of the top module and of all files
 NAME = "penstock"
 

@@ -9,8 +9,6 @@ from ..sim.staging import staging
 from .flow import FLOWS, NAME
 from .tools import run_tool
 
-__all__ = ["script", "synthesise"]
-
 #: after synthesis: names of the design's insides are long and say nothing to a simulator, and whole vectors would look like loops to it
 _PLAIN = (
     "delete t:$scopeinfo; opt_clean -purge; splitnets; rename -hide w:* x:* %d; rename -hide c:*"

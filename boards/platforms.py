@@ -10,8 +10,6 @@ from amaranth.build import Attrs, Clock, Pins, PinsN, Resource, Subsignal
 from amaranth.vendor import LatticePlatform
 from amaranth_boards.resources import SDRAMResource, UARTResource
 
-__all__ = ["ColorlightI5Platform", "CrossLinkNXEVNPlatform"]
-
 _LVCMOS33 = Attrs(IO_TYPE="LVCMOS33")
 
 

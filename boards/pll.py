@@ -10,8 +10,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["FAMILIES", "Setting", "Unreachable", "settings", "solve"]
-
 
 class Unreachable(ValueError):
     """No setting of the PLL comes near enough to the clock."""

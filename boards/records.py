@@ -17,8 +17,6 @@ from ..models.fields import hints_of
 from ..models.inputs import Input
 from ..models.target import RESOURCES, Capacity, Part, Reserve, Target
 
-__all__ = ["TARGETS", "Misread", "from_json", "read"]
-
 #: Penstock's own
 TARGETS, _PARTS = (Path(__file__).with_name(f"{name}.toml") for name in ("targets", "parts"))
 _UNITS = {"KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}

@@ -17,8 +17,6 @@ from amaranth.lib import io
 
 from ..models.target import Reserve
 
-__all__ = ["BESIDE", "Rgmii"]
-
 #: what a device on Ethernet takes beyond one on a serial line
 BESIDE = Reserve(
     lut=3_634, ff=1_243, bram=5, source="synthesis for colorlight-i5-sdram beside that with a UART"

@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Timing", "timing"]
-
 #: ns from the clock to a cell's output above which the cell is a memory or a multiplier, not a flip-flop
 _SLOW_START = 2.0
 #: what synthesis and packing add to a signal's name

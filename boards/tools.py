@@ -22,16 +22,6 @@ from ..hdl.environment import tool_variables
 from ..models.errors import Error
 from ..sim.processes import end, kill, start
 
-__all__ = [
-    "TOOLS",
-    "Overdue",
-    "ToolError",
-    "ToolMissing",
-    "run_group",
-    "run_tool",
-    "tool_versions",
-]
-
 
 class ToolMissing(Error):
     """A package of the tool chain is not installed: `package`."""

@@ -20,8 +20,6 @@ from .clocks import SDRAM_MHZ
 from .pll import Setting, Unreachable, solve
 from .rgmii import Rgmii
 
-__all__ = ["BoardTop", "clock_setting"]
-
 #: bits of the iCE40's PLL parameters
 _ICE40_BITS = {"DIVR": 4, "DIVF": 7, "DIVQ": 3, "FILTER_RANGE": 3}
 

@@ -15,8 +15,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..models.target import Target
 
-__all__ = ["FILES", "project", "texts"]
-
 FILES = ("penstock.v", "top.v", "board.xdc", "build.tcl")
 _TEMPLATES = Path(__file__).with_name("projects")
 

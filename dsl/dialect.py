@@ -20,22 +20,6 @@ from typing import Any, overload
 
 from ..models import plugins
 
-__all__ = [
-    "GROUP",
-    "OPTIONS",
-    "Dialect",
-    "Function",
-    "Signature",
-    "declared",
-    "dialects",
-    "find",
-    "function",
-    "names",
-    "own_dialects",
-    "owner",
-    "reserved",
-]
-
 #: entry points under which packages offer dialects: each names a `Dialect`
 GROUP = "penstock.dialects"
 #: the statements of texts that belong to no place in the body; decorators have them as options

@@ -18,8 +18,6 @@ from amaranth.hdl import _ast as ast
 from amaranth.hdl._ir import Design, IOBufferInstance, PortDirection, RequirePosedge
 from amaranth.hdl._mem import MemoryInstance
 
-__all__ = ["Alike"]
-
 _NAME = re.compile(r'[^\s"]+')
 #: values and statements of a part that is worth a module of its own
 _LEAST = 60

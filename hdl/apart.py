@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["APART", "with_styles", "without_collisions"]
-
 #: attributes of a memory with clocked read ports of which no word that counts is read in the cycle in which it is written
 APART = {"penstock_apart": 1}
 

@@ -12,8 +12,6 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["cache_folder", "changeable", "shared", "tool_variables"]
-
 
 def cache_folder() -> Path:
     """Return the folder of finished builds; made if it is not there.

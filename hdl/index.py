@@ -2,8 +2,6 @@
 
 from amaranth.hdl import Signal
 
-__all__ = ["index", "index_range"]
-
 
 def index_range(size: int) -> range:
     """Return the range of an index below `size`, of at least one bit: tools disagree on what a signal of width zero is."""

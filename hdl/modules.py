@@ -26,8 +26,6 @@ from amaranth.lib import wiring
 
 from .alike import Alike
 
-__all__ = ["ModuleLibrary", "Parts", "Submodules", "directed_ports", "module_name"]
-
 
 def module_name(*parts: str) -> str:
     """Return a module's name that tells these words apart, fit for every tool."""

@@ -2,8 +2,6 @@
 
 from amaranth.lib.memory import Memory
 
-__all__ = ["ram"]
-
 
 def ram(m, name, shape, depth, *, attrs=None):
     """Add a memory of `depth` words to a module; return its write port and its read port, which is clocked and always enabled."""

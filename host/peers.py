@@ -17,8 +17,6 @@ from typing import Any
 
 from ..models.verdict import Beside
 
-__all__ = ["LIMIT", "Joules", "Measured", "Peer", "joules", "measure", "threads_here"]
-
 #: seconds that a peer may take for all its runs on so many threads
 LIMIT = 60.0
 #: of the rows, in a run that says how long all of them would take

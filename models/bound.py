@@ -26,8 +26,6 @@ from .memory.timing import Memory
 from .resources import UNITS
 from .target import Target
 
-__all__ = ["Machine", "Terms"]
-
 #: look-up tables of an ECP5 for each bit of each row of a product that is made of adders, at least
 _ROW = 0.75
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from .memory.dram.energy import Picojoules
 from .target import Power
 
-__all__ = ["CARD", "GRIDS", "NODES", "Carbon", "Embodied", "Energy", "embodied", "energy"]
-
 #: watts where plans are compared and the target says none: a card's, assumed
 CARD = Power(idle_w=35, max_w=160)
 

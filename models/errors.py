@@ -14,16 +14,6 @@ from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Any, Protocol, Self
 
-__all__ = [
-    "Error",
-    "ErrorCode",
-    "ErrorEntry",
-    "HardwareCode",
-    "HardwareError",
-    "NamedCode",
-    "RunError",
-]
-
 
 class Error(Exception):
     """What a user can mend, or should hear of: the base of Penstock's exceptions (`penstock.Error`).

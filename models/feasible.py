@@ -5,8 +5,6 @@ from __future__ import annotations
 from .resources import AIM, Resources
 from .target import Capacity, Target
 
-__all__ = ["derated", "fullest", "slower"]
-
 #: a clock falls in proportion beyond `AIM`, to 0 at `AIM` + `SLOPE`
 SLOPE = 0.4
 

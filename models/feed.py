@@ -19,17 +19,6 @@ from functools import lru_cache
 
 from .link.kinds import Link
 
-__all__ = [
-    "CHUNK",
-    "Decoded",
-    "Engine",
-    "Seconds",
-    "Stage",
-    "arrivals",
-    "passage",
-    "run_seconds",
-]
-
 #: bytes of a chunk, where nobody says: what a host's transfers usually are
 CHUNK = 1 << 20
 #: chunks of a run at most: those of a larger table are larger

@@ -8,8 +8,6 @@ from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-__all__ = ["hints_of", "misfit"]
-
 
 def _read(kind: Any) -> dict[str, Any]:
     """Return the types of a record's fields; what is known to type checkers alone is anything."""

@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 
 from .errors import Error
 
-__all__ = ["DEPTH", "MEMORY", "Input", "InputError", "cause"]
-
 #: the bytes that this machine has: no file that is larger can be read at once
 MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 #: of lists and tables in each other; no format of Penstock's has a tenth of it

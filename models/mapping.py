@@ -14,21 +14,6 @@ from functools import lru_cache
 
 from .target import Capacity
 
-__all__ = [
-    "DISTRIBUTED_BITS",
-    "ULTRA_BITS",
-    "Factors",
-    "Mapped",
-    "Shape",
-    "Storage",
-    "by_constant",
-    "map_storage",
-    "memory_blocks",
-    "multiplier_blocks",
-    "ram_styles",
-    "ultra_shapes",
-]
-
 #: depth and width of a memory
 Shape = tuple[int, int]
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
     from typing import Any
 
-__all__ = ["RESERVED", "Offer", "Unusable", "absent", "left_out", "load", "offers"]
-
 #: names of the module `penstock` that no plug-in may offer; it enters its own
 RESERVED: set[str] = set()
 _LEFT: dict[str, list[str]] = {}

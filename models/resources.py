@@ -10,20 +10,6 @@ from .link.frames import RING
 from .mapping import Storage
 from .target import Capacity
 
-__all__ = [
-    "AIM",
-    "APART",
-    "CONTROL",
-    "DEVICE",
-    "FILL",
-    "MOST",
-    "SCALE",
-    "SHELL",
-    "UNITS",
-    "Resources",
-    "device_memories",
-]
-
 #: how full of logic a part may become and still be routed
 FILL = 0.97
 #: how full of anything a plan makes a part, where there is another one that fits

@@ -15,8 +15,6 @@ from typing import Protocol
 
 from .shell import Counter, EngineRegister, Legal, RegisterMap
 
-__all__ = ["NEVER", "Arrivals", "Line", "Ring", "places"]
-
 #: the cycle of what does not come
 NEVER = 1 << 62
 

@@ -13,25 +13,6 @@ from typing import Any
 
 from .errors import ErrorCode, ErrorEntry, HardwareCode, HardwareError, NamedCode
 
-__all__ = [
-    "CONTROL",
-    "IDENTITY",
-    "PATIENCE",
-    "TOP",
-    "VERSION",
-    "Control",
-    "Counter",
-    "EngineRegister",
-    "Interrupt",
-    "Legal",
-    "Monitor",
-    "Register",
-    "RegisterMap",
-    "Status",
-    "VaultValue",
-    "address",
-]
-
 IDENTITY = 0x504E5354  #: "PNST": what `identity` reads
 TOP = "penstock"  #: the module around every engine
 #: Cycles without a transfer after which a port that is brought to rest is dead, where the watchdog is off: more than the longest latency of a model

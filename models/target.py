@@ -21,21 +21,6 @@ from .link.kinds import KINDS
 from .memory import ON_CHIP, Dram, FixedLatency, parse_memory
 from .memory.sdram import CHIP, CHIPS, Chip
 
-__all__ = [
-    "ASSUMED",
-    "RESOURCES",
-    "BadRecord",
-    "Board",
-    "Capacity",
-    "Clock",
-    "Link",
-    "Part",
-    "Power",
-    "Reserve",
-    "Storage",
-    "Target",
-]
-
 #: the source of a number that has none
 ASSUMED = "assumed"
 #: what a part has, by the names of `Capacity`

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from .feed import Seconds
 
-__all__ = ["WORTH", "Beside", "Verdict", "verdict"]
-
 #: times faster than the best peer that something must be, from disk to result
 WORTH = 1.5
 

@@ -23,19 +23,6 @@ from .machine import Closing
 from .native.toolchain import BuildError, build_library
 from .serial import SerialServer
 
-__all__ = [
-    "BAUD",
-    "CLOCK_HZ",
-    "MOST_BYTES",
-    "Board",
-    "Datagrams",
-    "build",
-    "generate",
-    "generate_with_sdram",
-    "serve",
-    "verilog",
-]
-
 #: of the simulated device: made-up, but for their ratio, `SIMULATED_DIVISOR`: so few cycles a bit that little time is spent on the wire
 CLOCK_HZ = 12_000_000
 BAUD = CLOCK_HZ // SIMULATED_DIVISOR

@@ -13,8 +13,6 @@ from ..hdl.soc.soc import Soc
 from ..models.link.ethernet import FCS, PREAMBLE, START, Station, on_wire, sound
 from . import board
 
-__all__ = ["Frames", "generate"]
-
 #: cycles between two frames
 _GAP = 12
 

@@ -19,20 +19,6 @@ from ..models.errors import Error, HardwareError
 from ..models.ring import Line, Ring
 from ..models.shell import RegisterMap
 
-__all__ = [
-    "PAGE",
-    "Closing",
-    "Ended",
-    "Feed",
-    "Hung",
-    "Machine",
-    "Metered",
-    "Progress",
-    "Transfer",
-    "Unsupported",
-    "round_up",
-]
-
 #: of machines: memory is reserved in multiples of it, and no burst crosses a multiple of it
 PAGE = 4096
 

@@ -16,8 +16,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Threads", "end", "end_all", "kill", "run", "running", "start"]
-
 _GUARD = """
 trap '' INT TERM HUP
 left=' '

@@ -24,8 +24,6 @@ from .memory.modes import NO_MODES, Mode
 from .native.toolchain import PortSpec
 from .windows import Windows
 
-__all__ = ["PythonMachine"]
-
 #: cycles after which a run without a limit of its own has not come to an end
 _LIMIT = 10_000_000
 #: cycles between two calls of `progress`

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from .machine import Closing, Ended, Feed, Machine, Progress, Transfer, Unsupported
 
-__all__ = ["Read", "Recorder", "Started", "Step", "Written"]
-
 
 @dataclass(frozen=True)
 class Written:

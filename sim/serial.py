@@ -10,8 +10,6 @@ from typing import Protocol
 
 from .machine import Closing
 
-__all__ = ["Endpoint", "SerialServer"]
-
 
 class Endpoint(Protocol):
     """A device on a serial line."""

@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["TEMPORARY", "held", "staging", "sweep", "sync"]
-
 #: begins the names of Penstock's folders among the temporary ones
 TEMPORARY = "penstock-new-"
 

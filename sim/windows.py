@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from .machine import PAGE, round_up
 
-__all__ = ["Window", "Windows"]
-
 
 @dataclass(frozen=True)
 class Window:

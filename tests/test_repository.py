@@ -605,6 +605,23 @@ REGISTRY = re.compile(
 )
 
 
+def test_names_are_listed_where_they_are_passed_on() -> None:
+    """A module's public names are those without an underscore: `__all__` would list them again. Packages and modules that
+    pass on what others define need it."""
+    for path in room_files():
+        text = path.read_text(encoding="utf-8") if path.suffix == ".py" else ""
+        if "\n__all__ = " in text:
+            body = ast.parse(text).body
+            imported = {
+                name.asname or name.name
+                for node in body
+                if isinstance(node, ast.ImportFrom)
+                for name in node.names
+            }
+            listed = text.partition("\n__all__ = ")[2].partition("]")[0]
+            assert imported & set(re.findall(r'"(\w+)"', listed)), f"{path}: delete __all__"
+
+
 def test_no_path_and_no_registry_of_a_machine() -> None:
     found = []
     for path in FILES:

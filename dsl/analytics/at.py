@@ -12,8 +12,6 @@ from .integers import CHANGES
 if TYPE_CHECKING:
     from .indexed import IndexedBuilder
 
-__all__ = ["At"]
-
 
 class At:
     """A model whose rows are chosen by `[i]`."""

@@ -18,8 +18,6 @@ from ..dialect import Dialect
 from . import hints
 from .indexed import IndexedBuilder
 
-__all__ = ["MAX_MERGE", "AnalyticsBuilder"]
-
 #: the largest batch of a merge, in tuples
 MAX_MERGE = 1 << 24
 _MERGE_OPS = {"+": "add", "*": "mul", "max": "max", "min": "min"}

@@ -34,8 +34,6 @@ from .lower import Program, lower
 from .lower_rows import spaced
 from .schedule import Key, Scheduled, blocking, schedule
 
-__all__ = ["Candidate", "Maker", "Point", "bound_indices"]
-
 #: families whose block RAMs take half a cycle of the clocks that these plans are for
 _SLOW_READS = ("ecp5",)
 #: groups of tuples that wait for the engine or are computed, at most

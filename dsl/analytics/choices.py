@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["PREFER", "Choices"]
-
 #: time: the fastest, and the smallest of those as fast; area: the smallest that takes at most twice as long; energy: the least time × power
 PREFER = ("time", "area", "energy")
 

@@ -12,8 +12,6 @@ from .functions import FUNCTIONS
 from .hints import INSTEAD
 from .kernel import Kernel
 
-__all__ = ["DIALECT"]
-
 
 def _options(
     *, epochs: int = 1, init: Mapping[str, Any] | None = None, batch: int | None = None

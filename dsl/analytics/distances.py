@@ -9,8 +9,6 @@ from functools import cached_property
 from .lower import Program
 from .times import Times
 
-__all__ = ["Distance", "Distances"]
-
 
 @dataclass(frozen=True, slots=True)
 class Distance:

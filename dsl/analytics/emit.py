@@ -9,8 +9,6 @@ from ...models.analytics.config import Buffer, Op, Operand
 from ..core.graph import Node
 from ..core.operations import ELEMENTWISE
 
-__all__ = ["COSTLY", "Emitter", "Site", "View"]
-
 #: units that are too large for every lane
 COSTLY = {operation.unit for operation in ELEMENTWISE.values() if operation.costly}
 

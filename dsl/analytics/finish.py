@@ -15,8 +15,6 @@ from ..core.kernel import AnyKernel, Option, Parameter
 from . import hints
 from .builder import AnalyticsBuilder
 
-__all__ = ["Return", "finish"]
-
 
 @dataclass
 class Return:

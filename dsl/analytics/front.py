@@ -21,9 +21,6 @@ from .builder import AnalyticsBuilder
 from .finish import Return
 from .kernel import Kernel
 
-__all__ = ["PythonKernel", "TextKernel"]
-
-
 #: changes of rows, as texts write them
 _CHANGES = {"+=": "add", "-=": "subtract", "max=": "max", "min=": "min", "<-": "set"}
 

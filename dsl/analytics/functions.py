@@ -12,8 +12,6 @@ from ..core.graph import Uniform
 from ..dialect import Function, function
 from .builder import AnalyticsBuilder
 
-__all__ = ["FUNCTIONS"]
-
 
 @function
 def number(builder: AnalyticsBuilder, span: Span, i: Any) -> Ref:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ..core import dims as D
 
-__all__ = ["INSTEAD", "merges", "new_value"]
-
 _ORDER = "elements keep their places in hardware: max(v), min(v) and sum(v <= t), which counts those up to t, need no order"
 _COUNTS = (
     "sum((v >= c) * (v <= c)) counts the elements that are c; merge of such a flag counts tuples"

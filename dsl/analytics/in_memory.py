@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from .candidates import Maker
     from .choices import Choices
 
-__all__ = [
-    "SHARES",
-    "check_hot",
-    "check_no_places",
-    "divided",
-    "no_profile",
-    "placed",
-    "placed_tables",
-]
-
 #: of the RAM blocks, how much the lines and what tells them apart may take, one tried after the other
 SHARES = (0.5, 0.25, 0.125, 0.06)
 

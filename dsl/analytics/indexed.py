@@ -21,8 +21,6 @@ from ..dialect import Dialect
 from . import spans
 from .integers import INTEGERS, MEANINGS, OPERATORS
 
-__all__ = ["MAX_BAG", "IndexedBuilder"]
-
 #: the longest bag of indices
 MAX_BAG = 64
 #: whole numbers below this are exact as constants

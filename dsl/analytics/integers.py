@@ -23,8 +23,6 @@ from ...models.rows.integers import (
 )
 from ..core.operations import Elementwise, Structural
 
-__all__ = ["ABSENT", "CHANGES", "INTEGERS", "MEANINGS", "OPERATORS", "Change", "change_rows"]
-
 Array = np.ndarray
 
 #: what `E.at[i]` can do with rows, by name

@@ -17,8 +17,6 @@ from ..core.operations import OPERATIONS, evaluate
 from .integers import ABSENT, MEANINGS, Change, change_rows
 from .overrides import initial_value
 
-__all__ = ["Training", "constants", "run", "train"]
-
 #: at most so many elements of the largest value of a batch are held at once
 _CHUNK = 1 << 22
 #: how a merge combines the values of a batch, along the axis of tuples, and two partial results

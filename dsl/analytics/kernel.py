@@ -22,8 +22,6 @@ from ..core.passes import walked
 from .builder import MAX_MERGE, AnalyticsBuilder
 from .finish import Return, finish
 
-__all__ = ["Kernel"]
-
 #: the most rows of a model that is read and changed by index
 MAX_ROWS = 1 << 32
 #: numbers of a model: its start and its result are held as float64

@@ -12,8 +12,6 @@ from ..core.diagnostics import error
 from ..core.graph import Graph
 from .integers import MEANINGS
 
-__all__ = ["Lookups", "check_by_integers", "in_order"]
-
 
 @dataclass(frozen=True)
 class Lookups:

@@ -22,8 +22,6 @@ from . import lower_rows
 from .emit import COSTLY, Emitter, Site, View
 from .integers import MEANINGS
 
-__all__ = ["MAX_PLANNED", "Lowering", "Program", "lower"]
-
 #: planning a kernel with more operations would take many minutes, and its chains more stack than there is
 MAX_PLANNED = 1_000
 

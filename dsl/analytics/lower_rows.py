@@ -25,8 +25,6 @@ from .spans import span
 if TYPE_CHECKING:
     from .lower import Lowering
 
-__all__ = ["by_rows", "change", "lowered", "only_by_rows", "spaced"]
-
 _MOST_PLACES = MAX_BAG.bit_length()
 
 

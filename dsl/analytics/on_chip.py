@@ -24,8 +24,6 @@ from .spans import EXACT, span
 if TYPE_CHECKING:
     from .candidates import Maker
 
-__all__ = ["golden_alone", "no_hardware", "too_large", "why_golden_alone"]
-
 
 def why_golden_alone(
     graph: Graph, maker: Maker | None = None, indices: Mapping[str, BoundIndex] | None = None

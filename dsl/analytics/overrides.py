@@ -17,8 +17,6 @@ from ..core.graph import Graph, Uniform, Variable
 from ..core.hints import closest
 from .kernel import check_init_shape, checked_epochs, checked_init
 
-__all__ = ["initial_value", "with_overrides"]
-
 
 def with_overrides(
     graph: Graph,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-__all__ = ["Placement", "Table", "Use", "turned"]
-
 #: a class of units (`schedule.Key`), cycles behind the operation's start, beats
 Use = tuple[tuple[str, bool, str, str], int, int]
 

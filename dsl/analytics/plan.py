@@ -46,8 +46,6 @@ from .unplanned import no_such_plan, none_fits
 from .unscheduled import unscheduled
 from .widths import lanes_of, powers, threads_of
 
-__all__ = ["Choices", "Measure", "plan"]
-
 #: exact cycles a tuple in the long run, by a plan
 Measure = Callable[[AnalyticsPlan], float]
 

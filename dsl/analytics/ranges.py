@@ -14,9 +14,6 @@ from ..core.diagnostics import Diagnostic, Span, error
 from ..core.graph import Graph, Uniform
 from .integers import MEANINGS
 
-__all__ = ["check_counts", "check_learned", "most_counted", "out_of_range", "too_many"]
-
-
 #: warnings alone
 _GOES_ON = InputPolicy("saturate", "pass")
 

@@ -20,8 +20,6 @@ from .placing import Placement, Use
 from .search import search
 from .times import Times, least_interval
 
-__all__ = ["Key", "Scheduled", "blocking", "schedule"]
-
 #: a class of units: what they compute, whether on several lanes, their home, and "group", "once" or "change"
 Key = tuple[str, bool, str, str]
 

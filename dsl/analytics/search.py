@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from .distances import Distances
 from .placing import Placement
 
-__all__ = ["search"]
-
 #: places that are tried in an order of the operations, for each of them, and such orders
 _PLACES, _ORDERS = 4, 8
 

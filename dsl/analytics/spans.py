@@ -12,8 +12,6 @@ import numpy as np
 from ...models.rows.units import Range
 from .integers import INTEGERS
 
-__all__ = ["EXACT", "span"]
-
 #: what 64 bits hold, the least one left out: it stands for a place that is not there
 EXACT = (-(1 << 63) + 1, (1 << 63) - 1)
 _HASH = (-(1 << 31), (1 << 31) - 1)

@@ -20,8 +20,6 @@ from ...models.numerics.formats import Format
 from ..core.graph import Graph
 from .lower import Program, lower
 
-__all__ = ["NEVER", "Times", "facts", "least_interval"]
-
 #: the first reading of a beat that is not read
 NEVER = np.iinfo(np.int64).max
 #: levels of the deepest merge tree that a plan has

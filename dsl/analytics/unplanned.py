@@ -11,8 +11,6 @@ from .candidates import Candidate, Maker
 from .lower_rows import by_rows
 from .widths import MOST, lanes_of
 
-__all__ = ["no_such_plan", "none_fits"]
-
 
 def _place(maker: Maker) -> Span:
     graph = maker.graph

@@ -11,8 +11,6 @@ from ..core.diagnostics import Span, error
 from .candidates import Maker, Point, bound_indices
 from .schedule import Scheduled
 
-__all__ = ["unscheduled"]
-
 #: lanes where nothing is said: no result depends on them
 _LANES = 8
 _NONE = Schedule(0, 0, 0, 0, 0, 0)

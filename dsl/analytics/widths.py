@@ -10,8 +10,6 @@ from ...models.strider.layout import beats_of
 from .candidates import Maker
 from .lower_rows import by_rows
 
-__all__ = ["MOST", "lanes_of", "powers", "threads_of"]
-
 #: beats of a row or of a tuple for which the fewest lanes are tried
 _BEATS = 4
 #: lanes of kernels with rows, at most

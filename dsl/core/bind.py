@@ -19,8 +19,6 @@ from .graph import Graph
 from .hints import closest
 from .kernel import AnyKernel, Parameter
 
-__all__ = ["Binder", "Binding", "Source", "bind", "schema_for"]
-
 
 @dataclass(frozen=True)
 class Source:

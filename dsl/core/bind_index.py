@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from .bind import Binder
     from .kernel import Parameter
 
-__all__ = ["BoundIndex", "Counts", "bind_indices", "is_index"]
-
 #: of a column by its name, how far its integers count (1 + the largest), and the most and the fewest elements of its arrays
 Counts = Callable[[str], tuple[int, int, int]]
 

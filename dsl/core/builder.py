@@ -22,8 +22,6 @@ from .graph import Region
 from .kernel import Parameter
 from .operations import ELEMENTWISE, OPERATIONS, REDUCTIONS, apply, spoken
 
-__all__ = ["MAX_OPERATIONS", "GraphBuilder", "Operand", "Ref", "plural"]
-
 #: a kernel with more operations than this is a runaway loop
 MAX_OPERATIONS = 20_000
 

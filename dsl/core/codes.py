@@ -14,8 +14,6 @@ from ..dialect import Dialect, dialects, own_dialects
 from .diagnostics import Span, error
 from .hints import closest
 
-__all__ = ["codes", "document", "explain"]
-
 _PAGES = Path(__file__).with_name("pages")
 _GROUPS = {
     "E1": "Files and syntax",

@@ -10,8 +10,6 @@ from . import dims as D
 from .diagnostics import KernelError, Span, error
 from .graph import Uniform
 
-__all__ = ["constant_array", "kind_of", "make_uniform"]
-
 _HINT = "numbers, and NumPy arrays or lists of numbers, can be mixed with a kernel's values"
 
 

@@ -14,8 +14,6 @@ from typing import Any
 from ...models.errors import Error
 from ...models.inputs import Input, InputError
 
-__all__ = ["Diagnostic", "KernelError", "Note", "Span", "render"]
-
 #: a span over more lines than this shows its first and last lines only
 _MOST_LINES = 6
 #: longer source lines are cut around the carets

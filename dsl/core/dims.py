@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import count, islice
 
-__all__ = ["LARGE_HINT", "MAX_DIM", "Dim", "Shape", "broadcast", "matmul", "show", "unresolved"]
-
 #: the largest size of one dimension
 MAX_DIM = 1 << 20
 #: for whoever asked for more

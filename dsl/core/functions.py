@@ -17,22 +17,6 @@ from .diagnostics import KernelError, Span, error
 from .hints import closest
 from .operations import OPERATIONS, SYMBOLS, Elementwise, Reduction, Structural
 
-__all__ = [
-    "VALUES",
-    "bind_arguments",
-    "call",
-    "control_flow",
-    "dimensions",
-    "index",
-    "length",
-    "no_attribute",
-    "no_operator",
-    "operator",
-    "shape",
-    "unknown_function",
-    "unknown_name",
-]
-
 
 def _of_operation(operation: Elementwise | Reduction | Structural) -> Function:
     """Return the function that kernels call for an operation."""

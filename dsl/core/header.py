@@ -5,8 +5,6 @@ from __future__ import annotations
 from ..dialect import Dialect, owner
 from .diagnostics import KernelError, Span, error
 
-__all__ = ["misplaced", "untyped"]
-
 
 def misplaced(
     dialect: Dialect, name: str, kind: str, span: Span, source: str | None

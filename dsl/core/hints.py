@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from . import dims as D
 
-__all__ = ["ZERO", "Operand", "broadcast", "closest", "matmul"]
-
 #: an operand's name, empty where it has none, and its shape
 Operand = tuple[str, D.Shape]
 

@@ -15,8 +15,6 @@ from .constants import kind_of
 from .diagnostics import Diagnostic, KernelError, Span, error
 from .passes import Walked
 
-__all__ = ["AnyKernel", "Option", "Parameter"]
-
 
 @dataclass
 class Parameter:

@@ -8,8 +8,6 @@ from ..dialect import Function, dialects
 from .python import Annotation, decorator
 from .tensor import call
 
-__all__ = ["offered"]
-
 
 def offered() -> dict[str, Any]:
     """Return what stands behind `ps.`, by name. Where two dialects offer a name, a function is the kernel's own.

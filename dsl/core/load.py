@@ -21,8 +21,6 @@ from .kernel import AnyKernel
 from .places import described, interrupted, traceback_span, tree
 from .text import parse_kernel
 
-__all__ = ["from_text", "load_kernel"]
-
 #: bytes of a kernel's file
 _LONGEST = 1 << 24
 

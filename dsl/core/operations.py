@@ -13,19 +13,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "ELEMENTWISE",
-    "OPERATIONS",
-    "REDUCTIONS",
-    "SYMBOLS",
-    "Elementwise",
-    "Reduction",
-    "Structural",
-    "apply",
-    "evaluate",
-    "spoken",
-]
-
 Array = np.ndarray
 
 

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from .dims import Dim
 from .operations import REDUCTIONS, spoken
 
-__all__ = ["Walked", "walked"]
-
 
 class Walked(NamedTuple):
     """An axis, the least number of passes over it, and the values that force all but the first one, as the kernel writes them."""

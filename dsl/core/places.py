@@ -16,19 +16,6 @@ from types import CodeType, FrameType, TracebackType
 
 from .diagnostics import Span
 
-__all__ = [
-    "caller_span",
-    "decisive",
-    "defect",
-    "described",
-    "function_node",
-    "interrupted",
-    "iterated",
-    "node_span",
-    "says",
-    "traceback_span",
-]
-
 _HERE = str(Path(__file__).resolve().parents[1]) + os.sep
 #: code of Python, of installed packages and of our own, wherever that is installed, is not the user's
 _FOREIGN = tuple(

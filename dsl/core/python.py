@@ -29,8 +29,6 @@ from .kernel import AnyKernel, Parameter
 from .places import caller_span, node_span
 from .tensor import Tensor, current
 
-__all__ = ["Annotation", "Traced", "decorator"]
-
 
 @dataclass(frozen=True)
 class Annotation:

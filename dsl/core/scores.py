@@ -14,8 +14,6 @@ from .graph import Graph, Node, Region, Variable
 from .kernel import AnyKernel, Parameter
 from .operations import ELEMENTWISE, apply
 
-__all__ = ["ScoreKernel", "computed", "evaluate", "graph_from_json", "graph_to_json", "linear"]
-
 
 @dataclass
 class ScoreKernel(AnyKernel):

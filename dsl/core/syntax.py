@@ -14,8 +14,6 @@ from . import functions
 from .diagnostics import KernelError, Span, error
 from .header import untyped
 
-__all__ = ["syntax_error"]
-
 #: what a message calls the parser's terminals
 _NAMES = {
     "NAME": "a name",

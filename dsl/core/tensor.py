@@ -15,8 +15,6 @@ from .diagnostics import KernelError, Span, error
 from .dims import Shape, show
 from .places import caller_span, decisive, iterated, names, says
 
-__all__ = ["Tensor", "call", "current", "plain"]
-
 #: the builder of the kernel that is being traced
 current: ContextVar[GraphBuilder | None] = ContextVar("current", default=None)
 

@@ -30,8 +30,6 @@ from .header import misplaced
 from .kernel import AnyKernel, Parameter
 from .syntax import syntax_error
 
-__all__ = ["Body", "Written", "literal", "parse_kernel", "span_of"]
-
 #: a text with more words, signs and lines than this is refused before it is parsed: parsing takes some 40 µs for each
 MAX_WORDS = 3 * MAX_OPERATIONS
 _WORD = re.compile(r"""\#[^\n]*|"[^"\n]*"|'[^'\n]*'|\d[\w.]*|\w+|[^\w\s]|\n""")

@@ -8,8 +8,6 @@ from ..dialect import Dialect
 from .front import TextMap
 from .kernel import MapKernel
 
-__all__ = ["DIALECT"]
-
 DIALECT = Dialect(
     keyword="map",
     kinds=("u64", "bytes", "text"),

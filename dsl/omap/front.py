@@ -13,8 +13,6 @@ from ..core.diagnostics import KernelError, Span
 from ..core.hints import closest
 from .kernel import MapKernel, check_capacity, check_size
 
-__all__ = ["TextMap"]
-
 _USAGE = "map sessions(key: u64, value: bytes[8])"
 
 

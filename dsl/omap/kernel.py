@@ -18,18 +18,6 @@ from ..core.diagnostics import Diagnostic, Span, error
 from ..core.kernel import AnyKernel
 from ..core.places import caller_span, tree
 
-__all__ = [
-    "Bytes",
-    "KeyType",
-    "MapKernel",
-    "ObliviousMap",
-    "bytes",
-    "check_capacity",
-    "check_size",
-    "text",
-    "u64",
-]
-
 #: the largest map that is planned
 _MOST = 1 << 30
 

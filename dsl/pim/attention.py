@@ -16,8 +16,6 @@ from ..dialect import function
 from .products import HostNodes, spoken
 from .recurrent import HostNode, Pass, Recurrent, reached
 
-__all__ = ["SCORES", "WEIGHTS", "append", "matched", "softmax"]
-
 #: what the scores that are read are called, and the weights that are made of them: names of no parameter
 SCORES, WEIGHTS = ".scores", ".weights"
 #: a cache, and one that took a row

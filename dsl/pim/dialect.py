@@ -10,8 +10,6 @@ from .attention import append, softmax
 from .front import PythonRecurrence, TextRecurrence
 from .kernel import Recurrence
 
-__all__ = ["DIALECT"]
-
 
 def _options() -> None:
     """Make a recurrence of a function: `@recurrence`.

@@ -14,8 +14,6 @@ from ..core.dims import show
 from ..core.python import Traced
 from .kernel import Recurrence, Returned
 
-__all__ = ["PythonRecurrence", "TextRecurrence"]
-
 
 @dataclass
 class PythonRecurrence(Traced, Recurrence):

@@ -16,9 +16,6 @@ from .recurrent import HostNode, Pass, Recurrent, in_turn, reached
 if TYPE_CHECKING:
     from .kernel import Recurrence
 
-__all__ = ["matched"]
-
-
 _FORM = "the unit computes S = d[:, None] * S + outer(k, v), and reads a state by q @ S"
 
 

@@ -26,8 +26,6 @@ from . import attention
 from .graph import matched
 from .recurrent import Recurrent
 
-__all__ = ["Recurrence", "Returned"]
-
 
 @dataclass
 class Returned:

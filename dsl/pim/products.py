@@ -11,8 +11,6 @@ import numpy as np
 from ..core import operations
 from .recurrent import HostNode, in_turn
 
-__all__ = ["ONE", "HostNodes", "Product", "spoken"]
-
 #: the operand that is 1
 ONE = -1
 

@@ -14,8 +14,6 @@ import numpy as np
 from ..core.operations import apply
 from ..core.scores import computed
 
-__all__ = ["HostNode", "Pass", "Recurrent", "in_turn", "reached"]
-
 
 @dataclass(frozen=True)
 class HostNode:

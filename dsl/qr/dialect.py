@@ -9,8 +9,6 @@ from .front import PythonFit, TextFit
 from .functions import FUNCTIONS, GONE, KINDS, USAGE
 from .kernel import FitKernel
 
-__all__ = ["DIALECT"]
-
 
 def _options(
     *,

@@ -14,8 +14,6 @@ from ..core.python import Traced
 from .functions import FitBuilder
 from .kernel import FitKernel
 
-__all__ = ["PythonFit", "TextFit"]
-
 
 @dataclass
 class PythonFit(Traced, FitKernel):

@@ -16,18 +16,6 @@ from ..core.hints import closest
 from ..core.kernel import AnyKernel
 from ..dialect import Function, function
 
-__all__ = [
-    "FUNCTIONS",
-    "GONE",
-    "KINDS",
-    "LONGEST",
-    "MOST_COLUMNS",
-    "OF_COLUMNS",
-    "USAGE",
-    "FitBuilder",
-    "checked_option",
-]
-
 #: kinds of parameters
 KINDS = ("key", "input", "output")
 #: options of fits over columns alone

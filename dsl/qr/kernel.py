@@ -29,8 +29,6 @@ from .functions import (
     checked_option,
 )
 
-__all__ = ["FitGraph", "FitKernel"]
-
 
 @dataclass(frozen=True)
 class FitGraph:

@@ -29,18 +29,6 @@ from ...models.target import Target
 from ..core.diagnostics import KernelError, error
 from .kernel import FitGraph
 
-__all__ = [
-    "Load",
-    "Room",
-    "checked_ports",
-    "chosen",
-    "cost",
-    "longest_text",
-    "lower",
-    "ports_of",
-    "unfit",
-]
-
 Plan = TypeVar("Plan")
 #: whether a part's memory holds the run of a graph that its plan fits
 Room = Callable[[FitGraph], bool]

@@ -26,8 +26,6 @@ from ..core.diagnostics import KernelError
 from .kernel import FitGraph
 from .plan import checked_ports, chosen, unfit
 
-__all__ = ["lower_table"]
-
 _WALKERS = (1, 2, 3, 4, 6, 8)
 _LANES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 #: pages that show how fast a candidate is

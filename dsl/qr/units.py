@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from ...models.numerics.limbs import LIMB, LIMBS_MAX
 
-__all__ = ["Unit", "typical_limbs", "unit_of"]
-
 #: limbs of a column whose values no number of limbs holds
 _ROUNDED = 2
 

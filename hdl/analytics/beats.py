@@ -18,8 +18,6 @@ from ..index import index
 from ..memory.reader import command_shape
 from .store import Store
 
-__all__ = ["BeatLoader", "BeatWriter", "beat_members", "beat_ports"]
-
 
 def beat_members(plan: AnalyticsPlan) -> dict[str, Member]:
     """Return what a core has for whoever loads its models and reads them.

@@ -17,8 +17,6 @@ from ..index import index
 from ..memory.reader import command_shape
 from .beats import BeatLoader
 
-__all__ = ["Boot", "ResultWriter"]
-
 
 class Boot(wiring.Component):
     """Reads the boot image, one 32-bit word of the program, one code of the parameters or one beat of a model a cycle.

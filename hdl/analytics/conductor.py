@@ -8,8 +8,6 @@ from ...models.analytics.config import AnalyticsPlan
 from ...models.analytics.shell import count_bits
 from ..index import index
 
-__all__ = ["Conductor"]
-
 
 class Conductor(wiring.Component):
     """Decides in which cycle what happens; `models.analytics.cycles` follows it event by event.

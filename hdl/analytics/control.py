@@ -5,8 +5,6 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value
 from ...models.analytics.config import AnalyticsPlan, Op, Operand
 from ..index import index
 
-__all__ = ["Delay", "Destination", "Loops"]
-
 
 class Delay:
     """Delays one-bit signals; taps of one signal share their registers."""

@@ -23,8 +23,6 @@ from .rows import RowAccess, row_members, row_ports
 from .store import Store
 from .thread import Thread, ThreadPorts
 
-__all__ = ["Core"]
-
 
 class Core(wiring.Component):
     """Datapath of `plan`: all threads, merge trees, models. It never stalls; whoever starts it keeps the distances of `plan.schedule`.

@@ -15,9 +15,6 @@ from ..arith.unit import unit as arith_unit
 from ..modules import Parts, module_name
 from .integers import Integers
 
-__all__ = ["Control", "Datapath", "Reduction", "Write", "combine", "tree"]
-
-
 #: in names of modules, where marks would all be alike
 _WORDS = {"+": "plus", "-": "minus", "*": "times", "//": "quotient", "%": "remainder"}
 _WORDS |= {"<": "below", ">": "above", "<=": "up_to", ">=": "from", "==": "equal", "!=": "unequal"}

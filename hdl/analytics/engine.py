@@ -35,8 +35,6 @@ from .core import Core
 from .port import MemoryPort
 from .scores import ScoreWriter
 
-__all__ = ["AnalyticsEngine"]
-
 
 class AnalyticsEngine(wiring.Component):
     """The engine of `plan`, for `hdl.shell.Shell`; its cycles are `models.analytics.cycles`.

@@ -10,8 +10,6 @@ from ...models.numerics.formats import Fixed, Float, Format
 from ...models.rows.units import IntegerUnit
 from ..arith.pipeline import Pipeline, truth
 
-__all__ = ["Integers"]
-
 _COMPARED = {
     "<": operator.lt,
     ">": operator.gt,

@@ -8,8 +8,6 @@ from ...models.analytics.config import AnalyticsPlan
 from ..index import index, index_range
 from ..rows.gate import tuple_layout
 
-__all__ = ["Loader", "beat_layout"]
-
 
 def beat_layout(plan: AnalyticsPlan) -> data.StructLayout:
     """Payload of a tuple stream: the codes of one beat, whether it is the tuple's last, or the end of the epoch (no data)."""

@@ -9,8 +9,6 @@ from ...models.analytics.golden import identity
 from ..modules import Parts
 from .datapath import combine, tree
 
-__all__ = ["MergeLane"]
-
 
 class MergeLane(wiring.Component):
     """Combines the threads' codes in a balanced tree of neighbours, then with the total of the groups before; II = 1."""

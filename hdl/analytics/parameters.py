@@ -7,8 +7,6 @@ from ...models.analytics.config import AnalyticsPlan
 from ..index import index
 from .store import Store
 
-__all__ = ["ParameterAccess"]
-
 
 class ParameterAccess:
     """Walks the run constants, then the models, in plan order, row by row; `core`'s `parameter_…` ports move it, write and read."""

@@ -19,8 +19,6 @@ from ..strider.sequencer import PageSequencer
 from .loader import Loader, beat_layout
 from .reorder import Reorder
 
-__all__ = ["MemoryPort"]
-
 
 class MemoryPort(wiring.Component):
     """Reads a port's pages and deals their tuples to its threads. All ports of an engine are alike: what only the first does, boot, the others can.

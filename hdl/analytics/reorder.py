@@ -13,8 +13,6 @@ from ...models.analytics.reorder import codes, places, reach, row_bits
 from ..index import index
 from ..rows.gate import tuple_layout
 
-__all__ = ["Reorder"]
-
 #: rows that a tuple changes, by models
 Rows = list[list[Value]]
 

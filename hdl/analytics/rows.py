@@ -13,8 +13,6 @@ from .datapath import Control
 from .store import Store
 from .thread import ThreadPorts
 
-__all__ = ["RowAccess", "row_members", "row_ports"]
-
 
 def _in_memory(plan: AnalyticsPlan) -> list[int]:
     """Return the buffers of models in memory, in the order of their tables."""

@@ -10,8 +10,6 @@ from ..index import index
 from ..memory.reader import command_shape
 from ..stream.queue import Queue
 
-__all__ = ["ScoreWriter"]
-
 
 class ScoreWriter(wiring.Component):
     """Writes the scores of all tuples in row order; `models.analytics.score_cycles` has its cycles.

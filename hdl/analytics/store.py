@@ -6,8 +6,6 @@ from amaranth.lib.memory import Memory
 from ...models.analytics.config import Buffer
 from ..index import index
 
-__all__ = ["Store"]
-
 
 class Store:
     """`buffer` of a plan as hardware inside module `m`.

@@ -10,8 +10,6 @@ from ..modules import Parts
 from .datapath import Control, Datapath, Reduction, Write
 from .store import Store
 
-__all__ = ["Thread", "ThreadPorts"]
-
 
 class ThreadPorts:
     """Names and widths of what the core sends to every thread, derived from the plan alone."""

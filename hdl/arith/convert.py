@@ -16,8 +16,6 @@ from penstock.models.numerics.limbs import LIMB, LIMBS_MAX, OFFSET_BITS, SHIFT_B
 from .fixeds import extreme, outside, saturate
 from .pipeline import Pipeline, Specials, Unrounded, align, leading_zeros, round_pack
 
-__all__ = ["PgConverter", "pg_converter"]
-
 _FIELDS = {"float4": (8, 23), "float8": (11, 52)}
 #: Biased exponents of any source in any target.
 _EXPONENT = signed(13)

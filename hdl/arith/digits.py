@@ -11,8 +11,6 @@ from amaranth.hdl import Cat, Const, Mux, Value
 from ...models.numerics.latency import digits, digits_per_stage
 from .pipeline import Pipeline
 
-__all__ = ["divide", "square_root"]
-
 
 def divide(
     pipe: Pipeline, format: Any, rest: Value, divisor: Value, feed: Value, keep: Mapping[str, Value]

@@ -15,8 +15,6 @@ from penstock.models.numerics.latency import digits, digits_per_stage
 from .digits import divide, square_root
 from .pipeline import Pipeline, partial_products, total, truth
 
-__all__ = ["OPERATIONS", "extreme", "saturate"]
-
 
 def extreme(format: Fixed, negative: ValueLike) -> Value:
     """The code of the lowest or the greatest number."""

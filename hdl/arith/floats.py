@@ -27,8 +27,6 @@ from .pipeline import (
     truth,
 )
 
-__all__ = ["OPERATIONS"]
-
 
 def add(pipe: Pipeline, format: Float, a: Value, b: Value, negate: bool = False) -> Value:
     """a + b, or a − b: order by magnitude; align; add; normalise; round. Narrow formats align and add in one stage."""

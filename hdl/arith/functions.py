@@ -11,8 +11,6 @@ from penstock.models.numerics.pipeline import Pipeline, Wire
 
 from .unit import register
 
-__all__ = ["PipelineUnit", "function_unit"]
-
 #: Widest memory: block RAMs have no wider ports, and simulators initialise words of up to 64 bits much faster.
 _BLOCK = 36
 

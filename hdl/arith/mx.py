@@ -14,8 +14,6 @@ from amaranth.hdl import Cat, Const, Mux, Value, signed
 from ...models.numerics.mx import GROUP, LARGEST, RANDOM_BITS, SharedMicroexponents
 from .pipeline import Pipeline
 
-__all__ = ["Group", "pack", "product", "renormalise", "unpack"]
-
 
 @dataclass
 class Group:

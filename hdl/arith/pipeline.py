@@ -11,19 +11,6 @@ from amaranth.utils import bits_for
 from penstock.models.numerics.formats import Float
 from penstock.models.numerics.latency import slices
 
-__all__ = [
-    "Pipeline",
-    "Unpacked",
-    "align",
-    "exponent_shape",
-    "kept",
-    "leading_zeros",
-    "partial_products",
-    "round_pack",
-    "rounded",
-    "total",
-]
-
 
 class Pipeline:
     """A straight pipeline under construction in `m`: `depth` register ranks so far.

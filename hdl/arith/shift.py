@@ -6,8 +6,6 @@ convert that grow exponentially with its ranks.
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-__all__ = ["rotated", "shifted_left", "shifted_right"]
-
 
 def shifted_right(m: Module, value: Value, units: Value, bits: int = 1) -> Value:
     """The value without its lowest `units` units of `bits`, as wide as it was: a rank of multiplexers for each bit of `units`, as far as units are left."""

@@ -12,8 +12,6 @@ from penstock.models.numerics.latency import latency
 from . import fixeds, floats
 from .pipeline import Pipeline
 
-__all__ = ["Unit", "operand_names", "register", "unit"]
-
 _FACTORIES: dict[str, Callable[[str, Format], wiring.Component]] = {}
 
 

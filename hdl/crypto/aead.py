@@ -2,8 +2,6 @@
 
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["aead_members"]
-
 
 def aead_members(*, key, nonce):
     """The members of a core that seals or opens one message at a time, block by block of 16 bytes.

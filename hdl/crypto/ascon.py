@@ -6,8 +6,6 @@ from amaranth.lib import enum, wiring
 from ...models.crypto.ascon import IV, ROTATIONS, SEPARATION
 from .aead import aead_members
 
-__all__ = ["Sponge", "initial_state", "permuted"]
-
 
 def _substituted(words, number):
     """The words of a round before they are mixed; `number`: of the round among twelve."""

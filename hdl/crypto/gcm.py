@@ -10,8 +10,6 @@ from amaranth.lib.wiring import In
 from ...models.crypto.gcm import DIGIT, MOST_BYTES, MOST_DATA, ROUNDS, SHIFTED, box
 from .aead import aead_members
 
-__all__ = ["Gcm"]
-
 
 def _double(byte):
     """A byte times x in GF(2^8)."""

@@ -13,8 +13,6 @@ from .gcm import Gcm
 from .sha256 import Hkdf
 from .x25519 import X25519
 
-__all__ = ["Handshake"]
-
 _WORD = data.StructLayout({"act": Act, "operand": Operand, "shared": 1, "anew": 1, "ends": 1})
 _BITS = 8 * SIZE
 #: the chaining keys that both patterns begin with: names of at most 32 bytes

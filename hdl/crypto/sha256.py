@@ -9,8 +9,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.crypto.sha256 import CONSTANTS, INITIAL
 
-__all__ = ["Hkdf", "Hmac", "Sha256", "Word"]
-
 #: a word of a text, its first byte highest: so many of its bytes count (4 but in the last one, where
 #: 0 to 4 may), whether it is the last one
 Word = data.StructLayout({"data": 32, "bytes": 3, "last": 1})

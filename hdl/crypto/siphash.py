@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.crypto.siphash import INITIAL
 
-__all__ = ["SipHash"]
-
 
 class SipHash(wiring.Component):
     """Hashes `message`, started in cycle s: `hash` holds from cycle s + 4 + `words` on, until the next start.

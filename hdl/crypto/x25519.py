@@ -17,8 +17,6 @@ from ...models.crypto.x25519 import (
     Op,
 )
 
-__all__ = ["X25519", "Field"]
-
 #: bits of a limb between instructions
 _WIDE = LIMB_BITS + 1
 _ELEMENT = data.ArrayLayout(_WIDE, LIMBS)

@@ -9,8 +9,6 @@ from ...models.link.frames import HEADER, NACK, RESPONSE, Space, Status
 from ..memory.axi import AXI4, AXI4Lite
 from .datagrams import BYTES
 
-__all__ = ["Bridge"]
-
 #: bytes of an address, the last of a header
 _ADDRESS = 4
 

@@ -8,17 +8,6 @@ from ...models.link.envelope import BUFFER, LONGEST
 from ...models.link.frames import CRC_BYTES, CRC_POLYNOMIAL, CRC_RESIDUE
 from ..apart import APART
 
-__all__ = [
-    "BYTES",
-    "HEAD",
-    "WORD",
-    "WORDS",
-    "DatagramReceiver",
-    "DatagramSender",
-    "crc_after",
-    "offer",
-]
-
 #: bytes of which one is the last of its datagram
 BYTES = data.StructLayout({"data": 8, "last": 1})
 #: bytes of a word; words, the low byte first, of which one is the last, with `size` bytes beside its first; others are whole

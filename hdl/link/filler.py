@@ -10,8 +10,6 @@ from ..memory.reader import command_shape
 from ..memory.writer import BurstWriter
 from .datagrams import WORD
 
-__all__ = ["Filler"]
-
 
 class Filler(wiring.Component):
     """Stands between a `Bridge` and memory; hands on what that asks while it has nothing to write itself.

@@ -18,8 +18,6 @@ from ...models.link.frames import (
 from ..apart import APART
 from .datagrams import BYTES, offer
 
-__all__ = ["Deframer", "Framer"]
-
 
 def _crc_step(crc, bit):
     """The CRC's register after one more bit."""

@@ -15,8 +15,6 @@ from .pusher import Pusher
 from .responder import Responder
 from .uart import UartReceiver, UartTransmitter
 
-__all__ = ["Link"]
-
 
 class Link(wiring.Component):
     """A device's end of the host link; `models.link.Device` says what it answers, or `models.link.envelope.Envelope` to datagrams.

@@ -22,8 +22,6 @@ from ...models.link.ethernet import (
 from ...models.link.frames import CRC_RESIDUE
 from .datagrams import WORD, WORDS, crc_after, offer
 
-__all__ = ["SIZE", "FrameReceiver", "FrameSender"]
-
 #: bits of a frame's length; of a byte in the ring, with whether it is its frame's last
 SIZE, _BYTE = 11, 9
 

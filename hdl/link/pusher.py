@@ -9,8 +9,6 @@ from ...models.link.pushes import PIECE, WINDOW
 from ..stream.passing import passed_on
 from .datagrams import BYTES
 
-__all__ = ["PUSHING", "Pusher"]
-
 #: what a `Responder` says of a request, and hears: `begin`, `take` and `kept` are pulses, each answered by `done`, with which `status`, `goes`
 #: and `place` stand; `pages` always. `goes`: the piece is to be written to memory at `place`, then `kept` if it was.
 PUSHING = wiring.Signature(

@@ -12,8 +12,6 @@ from ..memory.reader import command_shape
 from .datagrams import BYTES, HEAD, WORD
 from .pusher import PUSHING
 
-__all__ = ["Responder"]
-
 #: bytes of an answer before its data
 _ANSWER = 28
 #: a request before its data

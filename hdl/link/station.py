@@ -8,8 +8,6 @@ from ...models.link.ethernet import PEER, SHIFT, Station
 from .datagrams import BYTES, WORD, WORDS
 from .mac import SIZE, FrameReceiver, FrameSender
 
-__all__ = ["Composer", "Ethernet", "Reader"]
-
 _ICMP, _UDP = 1, 17
 #: bytes of a frame before what UDP carries, and before what an ICMP echo does behind its checksum
 _HEAD, _ECHO = 42, 38

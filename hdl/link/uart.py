@@ -5,8 +5,6 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["UartReceiver", "UartTransmitter"]
-
 
 class UartReceiver(wiring.Component):
     """From the pin to bytes.

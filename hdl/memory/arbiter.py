@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from .axi import AXI4
 
-__all__ = ["Arbiter"]
-
 _READ = (("ar", ("id", "addr", "len", "size", "burst")), ("r", ("id", "data", "resp", "last")))
 _WRITE = (
     ("aw", ("id", "addr", "len", "size", "burst")),

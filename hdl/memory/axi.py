@@ -11,8 +11,6 @@ from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, Signature
 
-__all__ = ["AXI4", "AXI4Lite", "Manager", "Response", "flat", "lent_to", "shared_by"]
-
 
 class Response(IntEnum):
     """BRESP and RRESP."""

@@ -11,8 +11,6 @@ from ..apart import APART
 from ..stream.queue import Queue
 from .axi import AXI4, Response
 
-__all__ = ["BlockRam"]
-
 #: bursts that wait beside the one under way: enough that neither address channel ever delays data
 _WAITING = 2
 #: write bursts between their last beat and their answer's transfer; with BREADY high, as many as the pipeline has

@@ -7,8 +7,6 @@ from amaranth.lib.wiring import In, Out
 from ...models.memory.dealt import CHUNK_BITS
 from ..stream.queue import Queue
 
-__all__ = ["Dealt"]
-
 
 class Dealt(wiring.Component):
     """Deals chunks of 4 KiB over channels: chunk n lies in channel n modulo their number, behind those of the same channel (`models.memory.dealt.Deal`).

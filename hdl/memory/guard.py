@@ -12,8 +12,6 @@ from ..stream.queue import Queue
 from .axi import AXI4
 from .outstanding import none_left
 
-__all__ = ["Guard"]
-
 
 class Guard(wiring.Component):
     """Passes a port through without delay; on `stop` it ends what is open and lets nothing new begin.

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from .axi import AXI4
 
-__all__ = ["Joined"]
-
 
 class Joined(wiring.Component):
     """Gives each port its part of every word: port k has part k of all words, one behind the other, from its address 0 on.

@@ -2,8 +2,6 @@
 
 from amaranth.hdl import Module, Mux, Signal, Value
 
-__all__ = ["none_left"]
-
 #: bits of a number of bursts: more than any manager has open
 _BITS = 16
 

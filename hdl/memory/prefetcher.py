@@ -9,8 +9,6 @@ from ..stream.queue import Queue
 from .axi import AXI4
 from .reader import BurstReader, command_shape
 
-__all__ = ["Prefetcher"]
-
 
 class Prefetcher(wiring.Component):
     """Reads a region of memory; whatever is asked for has room, so that no word waits on the bus.

@@ -4,12 +4,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.memory.bursts import COMMANDS, window_beats
+from ...models.memory.bursts import COMMANDS
+from ...models.memory.window import window_beats
 from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .axi import AXI4, Response
-
-__all__ = ["BurstReader", "Splitter", "command_shape"]
 
 
 def command_shape(address_width, beats_width):

@@ -10,8 +10,6 @@ from ...models.memory.sdram import CHIP, Chip, Command
 from ..stream.queue import Queue
 from .axi import AXI4
 
-__all__ = ["SdramController", "SdramPins"]
-
 #: words on their way from the chip to the manager
 _WORDS = 16
 #: refreshes at power-up

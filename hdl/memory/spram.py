@@ -7,8 +7,6 @@ from amaranth.lib.wiring import In, Out
 from ...models.memory.blockram import SPRAM_WORDS
 from .axi import AXI4
 
-__all__ = ["Spram", "SpramCell"]
-
 
 class SpramCell(wiring.Component):
     """One SB_SPRAM256KA: 16384 words of 16 bits, read or written in a cycle, never both (Lattice FPGA-TN-02022).

@@ -11,8 +11,6 @@ from .axi import AXI4, Response
 from .outstanding import none_left
 from .reader import Splitter, command_shape
 
-__all__ = ["BurstWriter"]
-
 
 class BurstWriter(wiring.Component):
     """Writes memory by commands: whole bus words, or, with `strobes`, bytes of them.

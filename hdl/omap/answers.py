@@ -12,8 +12,6 @@ from ..stream.queue import Queue
 from .envelopes import FrameSealer, ruled_layout, sealed_layout
 from .pages import WordDrain
 
-__all__ = ["Answers", "FrameRow", "Log"]
-
 
 def _text_members(config):
     """Ports of texts that come one after another."""

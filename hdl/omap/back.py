@@ -15,8 +15,6 @@ from .item_merge import ItemMerge
 from .item_reader import ItemReader, part_bits
 from .layout import merge_layout, operation_layout
 
-__all__ = ["Back"]
-
 
 class Back(wiring.Component):
     """Carries out operations in their order: `models.omap.back.BackSchedule`.

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ..memory import AXI4, BurstWriter
 
-__all__ = ["Clear"]
-
 
 class Clear(wiring.Component):
     """Fills a region with zeros, at the port's rate. Timing: `models.omap.cycles.cleared`.

@@ -8,8 +8,6 @@ from ..memory import AXI4
 from .pages import PageWrites, WordDrain
 from .sealing import Sealer
 
-__all__ = ["PageClosing", "ticket_layout"]
-
 
 def ticket_layout(config):
     """Where the pages of an operation are sealed: the sealers, and the slots of their RAM."""

@@ -13,8 +13,6 @@ from .deadlines import Deadline
 from .frames import frame_address
 from .item_reader import part_bits, stage_layout
 
-__all__ = ["Completion", "record_members"]
-
 
 def record_members(config):
     """The ports of blocks of records, a cycle behind those of answers."""

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ..stream.queue import Queue
 
-__all__ = ["Deadline"]
-
 
 class Deadline(wiring.Component):
     """Says when what was begun is due, a fixed time later, whatever happens in between.

@@ -12,8 +12,6 @@ from ..crypto.handshake import Handshake
 from .sessions import SessionTable, table_members
 from .vault import KeySchedule
 
-__all__ = ["FILE_PORTS", "TABLE_PORTS", "Door", "door_members"]
-
 #: ports of the table that requests and answers use
 TABLE_PORTS = (
     *("look_slot", "receive", "judge_slot", "live", "role", "received", "used"),

@@ -28,8 +28,6 @@ from .pairs import PairGenerators
 from .past import Past
 from .requests import Requests, judge_members
 
-__all__ = ["MapEngine"]
-
 #: what the door has from the vault
 _VAULT = ("valid", "root", "entropy", "generation")
 

@@ -7,8 +7,6 @@ from amaranth.lib.wiring import In, Out
 from ...models.omap.front_schedule import FrontSchedule
 from .layout import asked_layout, bucket_bits, entry_layout, place_layout, ring_bits
 
-__all__ = ["Entries", "found_layout"]
-
 
 def found_layout(config):
     """What two buckets hold for a key. `hit`: it has an entry, which lies at `place`; `forwarded`:

@@ -11,15 +11,6 @@ from ..crypto.gcm import Gcm
 from ..stream.queue import Queue
 from .sealing import Rows
 
-__all__ = [
-    "FrameOpener",
-    "FrameSealer",
-    "asked_layout",
-    "opened_layout",
-    "ruled_layout",
-    "sealed_layout",
-]
-
 
 def asked_layout():
     """A request that comes: the key of its slot, and what its header says."""

@@ -10,8 +10,6 @@ from ..stream.queue import Queue
 from .deadlines import Deadline
 from .layout import fetch_layout
 
-__all__ = ["Frames", "found_layout", "frame_address"]
-
 
 def found_layout(config):
     """Where a frame's item is. `late`: it may not be in HBM yet, and is the `item` of that number

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.omap.front_schedule import FrontSchedule
 
-__all__ = ["FreeFrames"]
-
 
 class _Packer(wiring.Component):
     """Gathers numbers into words of `packed`."""

@@ -19,8 +19,6 @@ from .records import Records
 from .shown import Shown
 from .timeline import Timeline
 
-__all__ = ["Front"]
-
 
 class Front(wiring.Component):
     """Finds where items are, where they go, and what is shown: `models.omap.front_schedule`.

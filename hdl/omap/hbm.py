@@ -8,8 +8,6 @@ from ..memory import AXI4, BurstReader, BurstWriter
 from ..memory.axi import shared_by
 from ..stream.queue import Queue
 
-__all__ = ["HbmPort"]
-
 
 class HbmPort(wiring.Component):
     """Reads and writes by commands, none of which is ever held up.

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from .item_reader import row_layout
 
-__all__ = ["ItemMerge"]
-
 
 class ItemMerge(wiring.Component):
     """Items that stay go to their page; the one that is asked for is kept, or the new one. All in the

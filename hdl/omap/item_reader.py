@@ -9,8 +9,6 @@ from ...models.omap.config import BLOCK
 from .frames import found_layout
 from .layout import merge_layout
 
-__all__ = ["ItemReader", "part_bits", "row_layout", "stage_layout"]
-
 
 def part_bits(config):
     """Bits of the number of a row in its item."""

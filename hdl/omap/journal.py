@@ -11,8 +11,6 @@ from .completion import record_members
 from .layout import head_layout
 from .walker import Walker
 
-__all__ = ["Journal"]
-
 #: events of operations, and what tells that the next one is a request's
 _EVENTS = {"offered": "of_request", "begun": "begins", "passed": "passes", "answered": "answers"}
 

@@ -2,20 +2,6 @@
 
 from amaranth.lib import data
 
-__all__ = [
-    "asked_layout",
-    "bucket_bits",
-    "decision_layout",
-    "entry_layout",
-    "fetch_layout",
-    "head_layout",
-    "merge_layout",
-    "operation_layout",
-    "place_layout",
-    "record_layout",
-    "ring_bits",
-]
-
 
 def entry_layout(config):
     """An entry of the position map. `second`: which bin of the pair holds the item."""

@@ -10,8 +10,6 @@ from ..stream.queue import Queue
 from .pages import PageReads
 from .sealing import Opener
 
-__all__ = ["PageOpening"]
-
 
 class PageOpening(wiring.Component):
     """Reads pages, and opens each one in the next opener."""

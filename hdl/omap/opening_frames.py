@@ -12,8 +12,6 @@ from ...models.omap.sessions import WELCOME_BYTES
 from ..memory import AXI4, BurstReader
 from .pages import WordDrain
 
-__all__ = ["OpeningFrames"]
-
 
 class OpeningFrames(wiring.Component):
     """Fetches one frame at the beginning of a run, and writes one answer at its end. Timing:

@@ -8,8 +8,6 @@ from ...models.omap.storages import PENDING
 from ..memory import AXI4, BurstReader, BurstWriter
 from ..stream.queue import Queue
 
-__all__ = ["PageReads", "PageWrites", "WordDrain"]
-
 
 class PageReads(wiring.Component):
     """Reads pages in order, each as soon as no earlier write of the same page is unanswered."""

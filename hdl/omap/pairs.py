@@ -8,8 +8,6 @@ from ...models.omap.pairs import AHEAD
 from ..crypto.ascon import initial_state, permuted
 from ..stream.queue import Queue
 
-__all__ = ["PairGenerators", "pairs_shape"]
-
 
 def pairs_shape(bits):
     """The bins where an operation's item goes, and those that it shows on a miss."""

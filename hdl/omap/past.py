@@ -12,8 +12,6 @@ from ...models.omap.vault import GENERATION_BITS, Role
 from .door import FILE_PORTS, door_members
 from .requests import judge_members
 
-__all__ = ["Past"]
-
 
 def _others(ports, names):
     """Ports as the other side has them."""

@@ -20,8 +20,6 @@ from .layout import (
     ring_bits,
 )
 
-__all__ = ["Records", "written_layout"]
-
 
 def written_layout(config):
     """An entry to write: `changes`: it differs from what is there."""

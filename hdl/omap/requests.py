@@ -13,8 +13,6 @@ from ..memory import AXI4, BurstReader
 from .envelopes import FrameOpener, opened_layout, ruled_layout
 from .layout import head_layout
 
-__all__ = ["Requests", "judge_members"]
-
 
 def judge_members(config):
     """The ports between requests and what judges records, seen from the requests."""

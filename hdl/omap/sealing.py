@@ -7,8 +7,6 @@ from amaranth.lib.wiring import In, Out
 from ..crypto.ascon import Sponge
 from ..stream.queue import Queue
 
-__all__ = ["Opener", "Rows", "Sealer"]
-
 
 def _nonces(m, nonce, chunk):
     """The nonce of a chunk: its number lies in bits 96 to 103."""

@@ -5,8 +5,6 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["SessionTable", "table_members"]
-
 _COUNT = 64
 
 

@@ -4,8 +4,6 @@ from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Shown"]
-
 
 class Shown(wiring.Component):
     """Chooses the pair that an operation shows: its item's, or a stand-in where there is no item.

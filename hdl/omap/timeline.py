@@ -2,8 +2,6 @@
 
 from amaranth.hdl import Cat, Signal
 
-__all__ = ["Timeline"]
-
 
 class Timeline:
     """Marks the cycles of operations: `end` cycles from each `start` on.

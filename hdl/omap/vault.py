@@ -9,8 +9,6 @@ from amaranth.lib.wiring import In, Out
 from ...models.omap.vault import DRAWN, GENERATION_BITS, LABEL_BYTES, PROGRAM, Derived, Source
 from ..crypto.sha256 import Hmac
 
-__all__ = ["KeySchedule"]
-
 
 def _word(value):
     """Four bytes, the first one lowest, as SHA-256 takes them."""

@@ -11,8 +11,6 @@ from ...models.omap.shell import WALK_BITS
 from ..memory import AXI4, BurstReader
 from .layout import entry_layout, head_layout
 
-__all__ = ["Walker"]
-
 
 class Walker(wiring.Component):
     """Reads the entries of the next buckets before a run, and offers an operation for each of them in it: a GET,

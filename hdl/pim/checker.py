@@ -11,8 +11,6 @@ from amaranth.lib.wiring import In, Out
 from ...models.pim.config import PimConfig
 from ...models.pim.rules import rules
 
-__all__ = ["TimingCheck"]
-
 
 class TimingCheck(wiring.Component):
     """Counts cycles since each kind of command in each bank group (`models.pim.rules`)."""

@@ -21,8 +21,6 @@ from .checker import TimingCheck
 from .pair import Pair
 from .softmax import SoftmaxUnit
 
-__all__ = ["PimEngine"]
-
 _COMMAND = data.StructLayout(
     {
         "opcode": 4,

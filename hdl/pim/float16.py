@@ -23,8 +23,6 @@ from ..arith.unit import unit
 from .members import lane_members, result_members
 from .mx import leading
 
-__all__ = ["Float16Lane", "Float16Results", "normalised"]
-
 _LANES = 16
 _EXPONENT = 6
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["lane_members", "result_members"]
-
 
 def lane_members(
     v_bits: int, rates: int, sum_shape: Any, exponent: int, saturated: int

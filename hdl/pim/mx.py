@@ -15,8 +15,6 @@ from ..arith.pipeline import Pipeline
 from ..arith.shift import shifted_right
 from .members import lane_members, result_members
 
-__all__ = ["MxLane", "MxResults", "floored", "leading"]
-
 MX8 = FAMILY["mx8"]
 #: an exponent sum of two biased exponents
 _EXPONENT = 9

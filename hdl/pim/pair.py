@@ -17,8 +17,6 @@ from ..arith.pipeline import Pipeline
 from .float16 import Float16Lane, Float16Results, normalised
 from .mx import MX8, MxLane, MxResults, floored
 
-__all__ = ["Pair"]
-
 
 class Pair(wiring.Component):
     """An upper and a bottom bank.

@@ -18,8 +18,6 @@ from ..stream import Queue
 from .float16 import Float16Results
 from .mx import MX8, MxResults, floored
 
-__all__ = ["SoftmaxUnit"]
-
 #: of a score, and of the nearest power of two
 _Y, _N = signed(LIMIT + 1), signed(LIMIT - FRACTION + 2)
 _END = (1 << LIMIT) - 1

@@ -16,8 +16,6 @@ from .intake import anchor_shape, head_kept_shape
 from .rows import Rows
 from .widen import Widen
 
-__all__ = ["Bounds", "outcome_shape", "solved_shape"]
-
 
 def solved_shape(n_max):
     """All that is known of a job when it has been solved; `anchor`: what its changes have made of the last pass; `report`: the code of its records;

@@ -7,8 +7,6 @@ from ...models.qr.programs import Kind, Loop, Program
 from ...models.qr.stages import Phases
 from ..index import index
 
-__all__ = ["Control", "Thread"]
-
 
 class Control:
     """Adds a stage's phases to a module.

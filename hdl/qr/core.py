@@ -20,8 +20,6 @@ from .records import COUNTS, Records, record_shape
 from .rows import FullScan
 from .solver import Solver, solution_shape
 
-__all__ = ["Core"]
-
 
 class Core:
     """Adds the way of jobs from their records to their weights to the engine's module. While one job's records are added up, the words of the one before

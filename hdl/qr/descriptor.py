@@ -6,8 +6,6 @@ from amaranth.lib import data
 from ...models.errors import ErrorCode
 from ...models.qr.descriptor import DESCRIPTOR, HEAD, SIGNED
 
-__all__ = ["checked", "descriptor_shape", "first_code", "head_shape"]
-
 
 def _shape(fields):
     return data.StructLayout(

@@ -11,8 +11,6 @@ from ..arith.pipeline import Pipeline
 from ..modules import Parts, Submodules
 from .numbers import Floor, Times, operation
 
-__all__ = ["NOTHING", "AnchorUpdate", "Dot", "Pass", "followed", "row_shape", "segment_shape"]
-
 
 class Dot(wiring.Component):
     """Σ w_j · x_j in float32, in the order of `models.qr.arith.dot`. Latency `latency`, II = 1; never stalls."""

@@ -24,8 +24,6 @@ from .fetch import ROUTE_BITS, Fetch
 from .intake import Intake
 from .writeback import WriteBack
 
-__all__ = ["FitEngine"]
-
 #: words on their way, by what they are
 _ROUTE = data.StructLayout({"route": ROUTE_BITS, "final": 1})
 

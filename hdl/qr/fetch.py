@@ -19,9 +19,6 @@ from .descriptor import checked, descriptor_shape
 from .records import COUNTS
 from .rows import RowRequests
 
-__all__ = ["ROUTE_BITS", "Fetch", "body_shape", "request_shape", "slot_shape"]
-
-
 #: bits of a `Route`
 ROUTE_BITS = 4
 

@@ -5,8 +5,6 @@ from amaranth.lib import data, stream
 
 from ..arith.shift import rotated
 
-__all__ = ["Gearbox"]
-
 
 class Gearbox:
     """Adds to a module what cuts runs of bus words into chunks; a run's last word may hold padding behind its last chunk, which is dropped.

@@ -20,8 +20,6 @@ from .control import Control, Thread
 from .numbers import MINUS_ONE, NOTHING, ONE, lane, operation
 from .solver import above, scaled, solution_shape
 
-__all__ = ["Givens", "factor_shape", "row_shape", "start_shape"]
-
 #: exponent of `models.qr.factor.SHRINKS`
 _SHRINKS = 8
 

@@ -15,8 +15,6 @@ from .descriptor import checked, descriptor_shape, head_shape
 from .dot import segment_shape
 from .fetch import body_shape
 
-__all__ = ["Intake", "anchor_shape", "head_kept_shape"]
-
 #: words of a job that have a taker, each as `Route` has it
 _STREAMS = ("changes", "sums", "bits", "rows", "pass_bits", "pass_rows", "factor")
 

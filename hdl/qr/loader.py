@@ -16,8 +16,6 @@ from .gearbox import Gearbox
 from .numbers import Floor, as_float32, operation
 from .solver import load_shape
 
-__all__ = ["Loader"]
-
 #: bits of an entry; words on their way through the converters
 _WIDTH, _DEPTH = 8 * ENTRY_BYTES, 2 * CONVERT
 

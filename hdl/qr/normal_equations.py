@@ -10,8 +10,6 @@ from ..index import index
 from ..stream.passing import fields
 from .records import record_shape
 
-__all__ = ["Merge", "NormalEquationAccumulator"]
-
 _GRAM = 8 * ENTRY_BYTES
 
 

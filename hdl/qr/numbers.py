@@ -11,8 +11,6 @@ from ..arith.pipeline import Pipeline, Unpacked, exponent_shape, leading_zeros, 
 from ..arith.unit import unit
 from ..stream.passing import fields
 
-__all__ = ["MINUS_ONE", "NOTHING", "ONE", "Floor", "Times", "as_float32", "lane", "operation"]
-
 #: -0: -0 - (a · -b) is a · b, whatever its sign; added to a number it changes nothing
 NOTHING = Const(0x80000000, 32)
 ONE, MINUS_ONE = (Const(float32.const(x), 32) for x in (1.0, -1.0))

@@ -8,8 +8,6 @@ from ...models.qr.shell import FitError
 from ..stream.queue import Buffer
 from .gearbox import Gearbox
 
-__all__ = ["COUNTS", "Records", "record_shape"]
-
 #: lists of changes, in their order
 COUNTS = ("inserted", "removed", "moved")
 #: bytes of a unit of the records' layout

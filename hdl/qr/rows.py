@@ -15,8 +15,6 @@ from .descriptor import first_code
 from .dot import row_shape
 from .records import record_shape
 
-__all__ = ["FullScan", "RowRequests", "Rows"]
-
 
 def rows_shape(n_max, row_units):
     """Rows of neighbouring places; `last`: the pass ends with them, `disorder`: a row was less than the one before it, here or earlier in the pass."""

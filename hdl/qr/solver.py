@@ -17,8 +17,6 @@ from ..stream.passing import fields
 from .control import Thread
 from .numbers import MINUS_ONE, NOTHING, ONE, lane, operation
 
-__all__ = ["Solver", "above", "load_shape", "scaled", "solution_shape"]
-
 #: exponent of `models.qr.factor.TOLERANCE`
 _TOLERANCE = 16
 

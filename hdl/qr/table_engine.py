@@ -29,8 +29,6 @@ from .numbers import NOTHING, as_float32
 from .solver import Solver
 from .table_sums import TableSums
 
-__all__ = ["TableFitEngine"]
-
 _BITS = 8 * UNIT_BYTES
 _RING = Ring(0)
 

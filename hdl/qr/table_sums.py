@@ -11,8 +11,6 @@ from ..index import index
 from ..ram import ram
 from ..stream.passing import fields
 
-__all__ = ["TableSums", "values_shape"]
-
 _BITS = 8 * UNIT_BYTES
 
 

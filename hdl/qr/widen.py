@@ -12,8 +12,6 @@ from ..arith.pipeline import Pipeline, Unpacked
 from ..modules import Parts
 from .numbers import Floor, operation
 
-__all__ = ["Widen"]
-
 
 class Widen:
     """Adds to a module the bounds for all rows of a segment of labels, by the three sums of Claim 2 in `models.qr.bounds`.

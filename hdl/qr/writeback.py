@@ -13,8 +13,6 @@ from ..stream.passing import fields
 from .bounds import outcome_shape
 from .givens import factor_shape
 
-__all__ = ["WriteBack"]
-
 
 class WriteBack:
     """Adds to the engine's module what keeps the new sums of all jobs under way, and writes what is published: golden `models.qr.image.pack_result` and,

@@ -8,8 +8,6 @@ from amaranth.lib.wiring import In, Out
 from ...models.rows.unit import BATCH_BITS, RowUnitConfig
 from ..index import index_range
 
-__all__ = ["Directory"]
-
 
 class Directory(wiring.Component):
     """A line for each row of all tables, and for each line its owner: a row, the batch that asked last, whether it was changed, how

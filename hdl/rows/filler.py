@@ -9,8 +9,6 @@ from ..index import index, index_range
 from ..stream.queue import Queue
 from .written import row_name
 
-__all__ = ["Filler"]
-
 
 class Filler(wiring.Component):
     """Writes each row into its line, a beat of all its models a cycle but for those in which one of them is written anyway. The words of the next one come

@@ -9,8 +9,6 @@ from ..index import index
 from ..stream.passing import passed_on
 from ..stream.queue import Queue
 
-__all__ = ["Gate", "lines_layout", "rows_layout", "tuple_layout"]
-
 
 def tuple_layout(lanes: int, width: int) -> data.StructLayout:
     """Payload of a tuple stream: the codes of one beat, whether it is the tuple's last, or the end of the epoch (no data)."""

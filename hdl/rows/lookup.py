@@ -10,8 +10,6 @@ from .directory import Directory
 from .gate import lines_layout, rows_layout
 from .regions import Regions
 
-__all__ = ["LookUp", "miss_layout"]
-
 
 def miss_layout(config: RowUnitConfig) -> data.StructLayout:
     """A row of a table that comes into a line, where it `comes`; the row there, `old`, that is written back, where it is `dirty`; `batch`, the last one that

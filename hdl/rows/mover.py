@@ -12,8 +12,6 @@ from .lookup import miss_layout
 from .port import RowPort
 from .written import Written, row_name
 
-__all__ = ["Mover", "moving_members"]
-
 
 def moving_members(config: RowUnitConfig, address_width: int) -> dict[str, Member]:
     """Return what a `Mover` and a `RowUnit` have alike."""

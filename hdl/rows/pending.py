@@ -6,8 +6,6 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Pending"]
-
 
 class Pending(wiring.Component):
     """Holds changes back while one of the same place is in its unit: each reads the place as the one before left it. Its cycles are

@@ -12,8 +12,6 @@ from ..memory.writer import BurstWriter
 from ..stream.passing import passed_on
 from ..stream.queue import Queue
 
-__all__ = ["RowPort"]
-
 
 class RowPort(wiring.Component):
     """Fetches rows, some of them at once, and writes others meanwhile.

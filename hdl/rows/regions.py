@@ -8,8 +8,6 @@ from ...models.rows.store import SEED, TAPS
 from ...models.rows.unit import KEEPING, PASSING, PINNED, RARELY, RowUnitConfig
 from ..index import index, index_range
 
-__all__ = ["Regions"]
-
 
 class Regions(wiring.Component):
     """How far each region's lines are filled, and where its turn is; which region a row comes into that has no line (`models.rows.unit`)."""

@@ -12,8 +12,6 @@ from .gate import Gate, tuple_layout
 from .lookup import LookUp, miss_layout
 from .mover import Mover, moving_members
 
-__all__ = ["RowUnit"]
-
 
 class RowUnit(wiring.Component):
     """Replaces each index of a tuple by the number of the line that holds its row, which is fetched where none does. Its cycles are

@@ -8,8 +8,6 @@ from ...models.memory.window import window_beats
 from ...models.rows.unit import RowUnitConfig
 from ..index import index
 
-__all__ = ["Written", "row_name"]
-
 
 def row_name(config: RowUnitConfig) -> data.StructLayout:
     """Which row of which table."""

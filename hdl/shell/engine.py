@@ -11,8 +11,6 @@ from ...models.memory import Writer
 from ...models.shell import RegisterMap
 from ..stream.monitor import monitor_shape
 
-__all__ = ["EngineHardware", "engine_members", "report_shape", "restarted"]
-
 #: where a run failed: `models.errors.ErrorCode`, page index, line pointer, which value of the line
 report_shape = data.StructLayout({"code": 8, "block": 32, "line": 16, "item": 32})
 

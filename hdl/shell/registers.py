@@ -7,8 +7,6 @@ from amaranth.lib.wiring import In, Out
 from ...models.shell import CONTROL, IDENTITY, VERSION, Control, Interrupt
 from ..memory.axi import AXI4Lite, Response
 
-__all__ = ["ControlRegisters"]
-
 
 class ControlRegisters(wiring.Component):
     """The register map on AXI4-Lite.

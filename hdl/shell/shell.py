@@ -11,8 +11,6 @@ from ..memory.guard import Guard
 from .engine import EngineHardware, engine_members, report_shape
 from .registers import ControlRegisters
 
-__all__ = ["Shell", "Window"]
-
 #: the first byte, and how many
 Window = tuple[int, int]
 

@@ -7,8 +7,6 @@ from ..modules import ModuleLibrary
 from .shell import Shell, Window
 from .verilog import to_verilog
 
-__all__ = ["shelled"]
-
 
 def shelled(engine: Any, library: ModuleLibrary, windows: Sequence[Window | None] = ()) -> str:
     """Return the Verilog of an engine, not elaborated yet, in its shell, top module `penstock`;

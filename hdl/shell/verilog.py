@@ -13,8 +13,6 @@ from ..apart import with_styles
 from ..modules import ModuleLibrary, directed_ports
 from ..verilog import Text, written
 
-__all__ = ["TOP", "collector_off", "to_modules", "to_verilog"]
-
 
 def to_verilog(design, *, name=TOP, library: ModuleLibrary | None = None) -> str:
     """Return the Verilog of a component, with the modules of `library` that it uses: the same text wherever and whenever it is made."""

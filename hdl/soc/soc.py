@@ -19,8 +19,6 @@ from ..modules import ModuleLibrary
 from ..shell.engine import EngineHardware
 from ..shell.shell import Shell
 
-__all__ = ["Soc"]
-
 #: memories that are part of the device
 _INSIDE = {"block RAM": BlockRam, "SPRAM": Spram}
 

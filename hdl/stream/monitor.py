@@ -2,8 +2,6 @@
 
 from amaranth.lib import data
 
-__all__ = ["monitor_shape", "observe"]
-
 
 def monitor_shape(level_bits=0):
     """What is kept of one stream: `valid`, `ready` and, with `level_bits`, the level of the queue behind it."""

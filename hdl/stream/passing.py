@@ -1,7 +1,5 @@
 """One stream into another, as it is; and fields of an item, one by one."""
 
-__all__ = ["fields", "passed_on"]
-
 
 def passed_on(giver, taker):
     """Assignments that give one stream's items to another; add them to the combinational domain."""

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.mapping import DISTRIBUTED_BITS
 
-__all__ = ["Buffer", "Queue", "Spare"]
-
 
 class _Slice(wiring.Component):
     """What stands between two streams.

@@ -8,8 +8,6 @@ from amaranth.lib import data
 from ...models.strider.isa import Op
 from .decode import Kind, page_bits, place_bits
 
-__all__ = ["Addresses", "Origin", "order_layout"]
-
 
 class Origin(IntEnum):
     """What an address counts from."""

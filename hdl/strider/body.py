@@ -10,8 +10,6 @@ from .address import Origin
 from .decode import Kind, beat_bits
 from .front import State
 
-__all__ = ["Body"]
-
 #: where the null bitmap's first byte lies in the word of four bytes that is read for it
 _BITMAP_BYTE = p.TUPLE_BITMAP % 4
 

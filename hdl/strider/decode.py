@@ -10,8 +10,6 @@ from ...models.strider.errors import PageError
 from ...models.strider.isa import FIXED_TYPES, Op
 from ...models.strider.machine import ARRAY_HEADER, PAGE_FIELDS, TUPLE_FIELDS
 
-__all__ = ["PLACE_BITS", "Decoder", "Kind", "beat_bits", "page_bits", "place_bits", "tag_layout"]
-
 #: bits of an address within a page, sums of addresses and lengths included
 PLACE_BITS = 20
 

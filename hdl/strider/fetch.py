@@ -14,8 +14,6 @@ from ...models.strider.isa import FIELDS, FIXED_TYPES, Base, Op
 from ...models.strider.machine import ARRAY_HEADER
 from .front import State
 
-__all__ = ["Fetch", "program_layout"]
-
 
 def program_layout(config):
     """The write port of a program memory."""

@@ -10,8 +10,6 @@ from ...models.strider.machine import PAGE_FIELDS, TUPLE_FIELDS
 from .address import Origin
 from .decode import Kind, page_bits
 
-__all__ = ["Front", "State"]
-
 #: words of a page before its line pointers
 _HEADER_WORDS = p.PAGE_HEADER_SIZE // p.LP_SIZE
 

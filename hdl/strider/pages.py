@@ -7,8 +7,6 @@ from amaranth.utils import exact_log2
 
 from ..apart import APART
 
-__all__ = ["PageBuffers"]
-
 
 class PageBuffers(wiring.Component):
     """`buffers` pages in two banks of even and odd bus words, so that two neighbouring words can be read in a cycle; in one, where windows are bus words.

@@ -13,8 +13,6 @@ from .fetch import Fetch, program_layout
 from .front import Front, State
 from .pages import PageBuffers
 
-__all__ = ["StriderPipeline", "policy_layout", "program_layout"]
-
 
 def policy_layout():
     """What values do that do not fit: `saturate`: an overflow is no error; `skip`: a NaN leaves its tuple out; `go`: it passes."""

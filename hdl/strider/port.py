@@ -12,8 +12,6 @@ from .pipeline import program_layout
 from .strider import Strider
 from .tuples import units_members
 
-__all__ = ["AccessPort", "beat_layout", "error_layout"]
-
 
 def beat_layout(config):
     """A beat of a tuple (`last`: its final one), or the token `end` after an epoch's last page."""

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ..memory.reader import command_shape
 
-__all__ = ["PageSequencer"]
-
 
 class PageSequencer(wiring.Component):
     """Asks for a port's pages in order, epoch after epoch, never more than there are page buffers for.

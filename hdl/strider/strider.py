@@ -7,8 +7,6 @@ from amaranth.lib.wiring import In, Out
 from .pipeline import StriderPipeline, program_layout
 from .tuples import TupleBuffer, item_bits, units_members
 
-__all__ = ["Strider"]
-
 
 class Strider(wiring.Component):
     """Takes every n-th page of a port with n Striders and keeps its tuples until the collector takes them.

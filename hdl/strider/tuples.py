@@ -20,8 +20,6 @@ from ..modules import module_name
 from .decode import Kind, beat_bits, page_bits, tag_layout
 from .pipeline import policy_layout
 
-__all__ = ["TupleBuffer", "item_bits", "units_members"]
-
 
 def item_bits(config):
     """Bits of a value's flat position, counted from 1."""

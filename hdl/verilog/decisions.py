@@ -9,8 +9,6 @@ from itertools import pairwise
 from .expressions import part
 from .rtlil import Assignment, Bits, Chunk, Process, Switch
 
-__all__ = ["Choice", "Tree", "segments", "tree"]
-
 
 @dataclass(eq=False)
 class Choice:

@@ -11,19 +11,6 @@ from itertools import groupby
 
 from .rtlil import Bits, Cell, Chunk
 
-__all__ = [
-    "UNARY",
-    "Refer",
-    "bare",
-    "constant",
-    "extended",
-    "lengthened",
-    "matches",
-    "operation",
-    "part",
-    "value",
-]
-
 #: returns how a chunk of a wire is written
 Refer = Callable[[Chunk], str]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["KEYWORDS", "Names", "plain"]
-
 _VERILOG = """always always_comb always_ff always_latch and assert assign assume automatic before begin bind bins
 binsof bit break buf bufif0 bufif1 byte case casex casez cell chandle checker class clocking cmos config const
 constraint context continue cover covergroup coverpoint cross deassign default defparam design disable dist do edge

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from .expressions import part
 from .rtlil import Assignment, Bits, Cell, Chunk, Module, Switch
 
-__all__ = ["narrow", "values"]
-
 #: operations whose low bits depend on no higher bits of their operands
 _LOW = {"$add", "$sub", "$mul", "$and", "$or", "$xor", "$not", "$neg", "$mux", "$shl"}
 

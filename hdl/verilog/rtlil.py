@@ -7,19 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = [
-    "Assignment",
-    "Bits",
-    "Cell",
-    "Chunk",
-    "Module",
-    "Process",
-    "Storage",
-    "Switch",
-    "Wire",
-    "parse",
-]
-
 
 class Chunk(NamedTuple):
     """Bits `low` to `low + width - 1` of a wire; of a constant, whose `wire` is "", the bits are in `value`,

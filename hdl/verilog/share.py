@@ -12,8 +12,6 @@ from .expressions import UNARY, part
 from .narrow import values
 from .rtlil import Assignment, Bits, Cell, Chunk, Module, Switch
 
-__all__ = ["name_results", "share"]
-
 _PURE = {
     *UNARY, "$add", "$sub", "$mul", "$and", "$or", "$xor", "$eq", "$ne", "$lt", "$le", "$gt", "$ge",
     "$mux", "$shl", "$shr", "$sshr", "$shift", "$divfloor", "$modfloor",

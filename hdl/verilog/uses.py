@@ -12,8 +12,6 @@ from .expressions import lengthened
 from .narrow import values
 from .rtlil import Assignment, Bits, Cell, Chunk, Module, Process, Switch
 
-__all__ = ["CLOCKED", "OUTPUTS", "Net", "Uses", "enables", "is_output"]
-
 OUTPUTS = {"Y", "Q", "DATA"}
 CLOCKED = ("$dff", "$adff")
 

@@ -22,8 +22,6 @@ from .rtlil import Assignment, Bits, Cell, Chunk, Module, Process, Switch, Wire,
 from .share import name_results, share
 from .uses import CLOCKED, OUTPUTS, Uses, enables, is_output
 
-__all__ = ["Text", "written"]
-
 #: characters of an expression that stands inside another one
 _LONGEST = 72
 #: cells that stand inside expressions; the others' width or sign depends on what is around them

@@ -33,8 +33,6 @@ from ...models.link import (
 from .errors import LinkError
 from .transport import Statistics
 
-__all__ = ["Client"]
-
 #: attempts at one request, where they took the time-out at least: a full frame with one byte in a hundred spoilt comes through every fifth time
 _TRIES = 200
 #: bounds of the retry timer in seconds; the upper one is a part of the time-out

@@ -20,8 +20,6 @@ from ...sim.native import MonitorState
 from .errors import DeviceError, LinkError, NotOver, Unfit
 from .transport import Connect, Pushing, Refused, Statistics, Transport
 
-__all__ = ["Device", "Report"]
-
 #: seconds between looks at a run: the first, and the longest
 _FIRST_LOOK, _LOOK = 0.001, 0.05
 

@@ -11,8 +11,6 @@ import numpy as np
 from ...models.shell import Status
 from ...sim.native import RegisterError, Session
 
-__all__ = ["Driver"]
-
 #: cycles of the engine that pass in a call: while it rests, and while it works
 _REST, _WORK = 500, 1 << 17
 

@@ -17,8 +17,6 @@ from ...sim.board import Datagrams
 from ...sim.frames import Frames
 from .errors import DeviceError
 
-__all__ = ["emulated", "tapped"]
-
 #: sessions whose hosts are remembered
 _HOSTS = 64
 #: of Linux, `TUNSETIFF` and `IFF_TAP | IFF_NO_PI`; bytes of an interface's name

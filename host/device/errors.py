@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ...models.errors import Error
 
-__all__ = ["DeviceError", "LinkError", "NotOver", "Unfit"]
-
 
 class DeviceError(Error):
     """The device refused something, or is not the one that was expected."""

@@ -13,8 +13,6 @@ from ...sim.machine import Feed
 from .device import Device
 from .transport import Piece, Pushing, Refused
 
-__all__ = ["fill"]
-
 _MODULUS = 1 << 32
 
 

@@ -15,8 +15,6 @@ from .device import Device
 from .errors import DeviceError, NotOver
 from .feeding import fill
 
-__all__ = ["DeviceMachine"]
-
 
 class DeviceMachine(Closing):
     """A connected device. `owned`: it is closed with the machine. `memory`: the board's, and `alone`: how many of the design's ports have a channel of it for

@@ -10,8 +10,6 @@ from ...models.shell import RegisterMap
 from .device import Device
 from .uart import BAUD, Uart
 
-__all__ = ["serial_device", "simulated_device"]
-
 
 def serial_device(
     path: str,

@@ -17,8 +17,6 @@ from .errors import LinkError
 from .transport import Piece as Pushed
 from .transport import Refused, Statistics
 
-__all__ = ["Piece", "Session", "pushing"]
-
 #: kind (above its 8 bits the port), address, length, data: what is asked in one datagram
 Piece = tuple[int, int, int, bytes | memoryview]
 

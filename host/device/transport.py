@@ -9,8 +9,6 @@ from typing import Protocol, runtime_checkable
 from ...models.link import Identity, Space, Status
 from .errors import DeviceError
 
-__all__ = ["Connect", "Piece", "Pushing", "Refused", "Statistics", "Transport", "seconds"]
-
 
 @dataclass
 class Statistics:

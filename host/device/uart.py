@@ -13,8 +13,6 @@ from .client import Client
 from .errors import DeviceError, LinkError
 from .transport import Refused, seconds
 
-__all__ = ["BAUD", "Uart"]
-
 #: of boards, unless the design's folder says otherwise
 BAUD = 1_000_000
 #: longest sleep in seconds during a call, so that an interrupt ends it

@@ -24,8 +24,6 @@ from .session import Piece, Session, pushing
 from .transport import Piece as Pushed
 from .transport import Refused, Statistics, seconds
 
-__all__ = ["PORT", "Udp"]
-
 #: longest sleep in seconds during a call, so that an interrupt or `close` ends it; longest wait for the answer to a closing
 _INTERRUPTIBLE, _FAREWELL = 0.2, 0.3
 #: `UDP_SEGMENT` of Linux (udp(7)), most datagrams and bytes in one call

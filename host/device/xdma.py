@@ -15,8 +15,6 @@ from ...models.link import Identity, Space
 from .errors import LinkError
 from .transport import Statistics, seconds
 
-__all__ = ["Files", "Xdma"]
-
 #: most bytes of a call; what an engine's ports can address, where nobody says how much memory there is
 _CALL, _ADDRESSES = 1 << 22, 1 << 40
 _WORD = 4

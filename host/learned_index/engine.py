@@ -26,8 +26,6 @@ from ...models.qr.layout import Places, Size, memo_words, result_words
 from ...sim.machine import Closing, Machine, round_up
 from ..device import DeviceError
 
-__all__ = ["EngineBackend", "Full", "Room", "Timed"]
-
 
 class Timed:
     """The golden model as a backend that counts what the engine would take: `cycles` over `runs` submissions, jobs that fail not counted.

@@ -15,8 +15,6 @@ import numpy as np
 
 from .model import Model
 
-__all__ = ["Group"]
-
 
 class Group:
     """Keys `pivot` <= key < the next group's pivot.

@@ -21,8 +21,6 @@ from .ordered import Ordered
 from .root import Root
 from .windows import common, common_prefixes, cut, window_of
 
-__all__ = ["LearnedIndex"]
-
 _ABSENT: Any = object()
 #: pivot, keys and values of a group to be
 _Part = tuple[bytes, list[bytes], list[Any]]

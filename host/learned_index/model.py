@@ -21,8 +21,6 @@ from ...models.qr.shell import FitError
 from .slots import DENSITY, Slots
 from .windows import common, features
 
-__all__ = ["Backend", "Change", "Model", "Trainer", "TrainingError", "golden"]
-
 #: jobs -> a fit or an error for each, in order
 Backend = Callable[[Sequence[Job]], Sequence[Fit | HardwareError]]
 #: deletes are exact

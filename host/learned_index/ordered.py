@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from .group import Group
     from .root import Root
 
-__all__ = ["Ordered"]
-
 _ABSENT: Any = object()
 
 

@@ -12,8 +12,6 @@ from ...models.qr.job import Window
 from .model import Model, Trainer, TrainingError
 from .windows import common_prefixes, window_of
 
-__all__ = ["Root"]
-
 _FEW = 16  # pivots that are searched without a model
 _MODELS = 4  # piecewise models, as in SIA
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["DENSITY", "Slots"]
-
 #: share of the slots that a full training fills
 DENSITY = 0.5
 #: slots behind the last one that a full training leaves in any case

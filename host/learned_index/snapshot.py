@@ -37,8 +37,6 @@ from .model import Trainer
 if TYPE_CHECKING:
     from .index import LearnedIndex
 
-__all__ = ["MAGIC", "VERSION", "SnapshotError", "load", "save"]
-
 MAGIC = b"PSTKLIDX"
 VERSION = 4
 _START = struct.Struct("<8sIQ")

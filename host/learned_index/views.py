@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 if TYPE_CHECKING:
     from .ordered import Ordered
 
-__all__ = ["Items", "Keys", "OrderedSet", "Values"]
-
 T = TypeVar("T", bound=Hashable)
 V = TypeVar("V")
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from ...models.qr.job import Window
 
-__all__ = ["common", "common_prefixes", "cut", "features", "window_of"]
-
 _CHUNK = 1 << 14  # keys looked at together
 _WIDE = 1 << 10  # keys are compared as a matrix where none is longer
 

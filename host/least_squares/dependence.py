@@ -14,8 +14,6 @@ from .rows import WIDE, Rows, inverted
 if TYPE_CHECKING:
     from flint import fmpq_mat
 
-__all__ = ["least", "made_of", "spread"]
-
 _Wide = NDArray[np.longdouble]
 _STEPS = 2
 

@@ -30,8 +30,6 @@ from .sums import (
     solved,
 )
 
-__all__ = ["Fit", "Options", "fit"]
-
 _WIDE_EPS = float(np.finfo(WIDE).eps)
 #: above it the sums do not resolve the columns: what rounding did times the condition
 _UNRESOLVED = 0.1

@@ -9,8 +9,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["WIDE", "Rows", "corrected", "inverted", "rooted", "sized", "triangle"]
-
 #: 64 bits of a significand on x86: a 64-bit integer is exact
 WIDE = np.longdouble
 _Wide = NDArray[np.longdouble]

@@ -13,23 +13,6 @@ from numpy.typing import NDArray
 
 from .dependence import least
 
-__all__ = [
-    "EPS",
-    "Dependent",
-    "Gram",
-    "Solved",
-    "Sums",
-    "factored",
-    "gram_of",
-    "gram_of_rows",
-    "nearest",
-    "power",
-    "resolved",
-    "root",
-    "rounding",
-    "solved",
-]
-
 EPS = float(np.finfo(np.float64).eps)
 _BLOCK = 4096
 #: fraction bits of the elimination that gives a triangle: float64's digits of columns up to a condition of 2**100

@@ -18,14 +18,6 @@ from ...sim.machine import Closing
 from .devices import GoldenDevice, Powers
 from .names import SALT_BYTES
 
-__all__ = [
-    "BACKENDS",
-    "GoldenBackend",
-    "MapBackend",
-    "ModelBackend",
-    "open_backend",
-]
-
 #: backends by name; hardware is handed in by what powers it up (`devices.Powers`)
 BACKENDS = ("golden", "model", "device")
 

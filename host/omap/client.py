@@ -40,16 +40,6 @@ from .mapping import ObliviousMap, check_room, load_operations, make_request
 from .receipts import UNKNOWN, Receipt, ReceiptError, RolledBack, read_receipt, write_receipt
 from .session import MapSession, initiator
 
-__all__ = [
-    "AsyncMap",
-    "Busy",
-    "ConnectionLost",
-    "NotAllowed",
-    "RemoteMap",
-    "SessionMoved",
-    "connect",
-]
-
 _Result = TypeVar("_Result")
 
 #: seconds for a connection's end

@@ -24,8 +24,6 @@ from ...models.omap.state import HEAD, Head, Kind
 from ...sim.machine import Closing, Machine, round_up
 from .restore import restored
 
-__all__ = ["DeviceCarrier", "GoldenDevice", "KeptCarrier", "MachineDevice", "Powers"]
-
 #: requests of one start of hardware
 _MOST = 1024
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["AHEAD", "Disk", "Growing"]
-
 #: bytes that are reserved at a time
 AHEAD = 1 << 16
 

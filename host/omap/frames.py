@@ -31,24 +31,6 @@ from ...models.omap.config import OmapConfig
 from ...models.omap.sessions import ROLES, WELCOME_BYTES, Denied, digest_of_map
 from ...models.omap.vault import Role
 
-__all__ = [
-    "GREETING",
-    "HELLO",
-    "TOKEN",
-    "WELCOME",
-    "Answer",
-    "Code",
-    "Hello",
-    "MessageChanged",
-    "Messages",
-    "OtherMap",
-    "Refused",
-    "Welcome",
-    "greeting",
-    "greeting_bytes",
-    "read_greeting",
-]
-
 VERSION = 2
 #: a greeting's length
 GREETING = struct.Struct("<I")

@@ -14,8 +14,6 @@ except ImportError as missing:
     hint = "pip install 'penstock[map]'"
     raise Error("sessions with a map's device need the package cryptography", hint) from missing
 
-__all__ = ["HandshakeRefused", "Initiator", "Session"]
-
 _KEY = 32
 
 

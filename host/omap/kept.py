@@ -12,8 +12,6 @@ from .devices import KeptCarrier
 from .restore import Damaged
 from .state import MapState, StateError, damaged
 
-__all__ = ["KeptMap"]
-
 #: steps of a snapshot's walk beside each request, and beside each call; in a call that no client waits for.
 #: A walk is told in whole buckets
 _BESIDE, _MORE = 2, 16

@@ -23,19 +23,6 @@ from ...models.omap.vault import GENERATION_BITS, KeySchedule, Role
 from ...sim.staging import sync
 from .names import SALT_BYTES
 
-__all__ = [
-    "FILES",
-    "KeyFileError",
-    "MapKey",
-    "read_device",
-    "read_generation",
-    "read_map",
-    "read_role",
-    "renew_keys",
-    "settle_keys",
-    "write_keys",
-]
-
 #: what each file has: the device's root; its public key; the writer's key; the keeper's; and all of
 #: them the map's digest
 FILES = ("device.json", "map.json", "writer.json", "keeper.json")

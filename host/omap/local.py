@@ -16,8 +16,6 @@ from .frames import MessageChanged, Refused
 from .names import SALT_BYTES
 from .session import MapSession, initiator
 
-__all__ = ["LocalBackend"]
-
 
 class LocalBackend(Closing):
     """A device that is powered up with a fresh root, and a writer's session with it. Behind an answer

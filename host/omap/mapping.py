@@ -14,8 +14,6 @@ from .backends import BACKENDS, MapBackend, open_backend
 from .devices import Powers
 from .names import EMPTY, SALT_BYTES, checked, number_of
 
-__all__ = ["ObliviousMap", "check_room", "load_operations", "make_request"]
-
 _MISSING: Any = object()
 _OPERATIONS = frozenset(Operation)
 

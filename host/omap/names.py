@@ -11,8 +11,6 @@ from hashlib import blake2b
 from operator import index
 from typing import Any
 
-__all__ = ["EMPTY", "SALT_BYTES", "checked", "number_of"]
-
 SALT_BYTES = 16
 #: a key that any map takes, by `OmapConfig.key`
 EMPTY: dict[str, Any] = {"u64": 0, "bytes": b"", "text": ""}

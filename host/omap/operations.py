@@ -14,8 +14,6 @@ from ...models.inputs import Input
 from ...models.omap.messages import Operation, Request
 from .names import checked, number_of
 
-__all__ = ["KEYS", "draw_operations", "read_operations"]
-
 _FILE = Input("a file of operations", "", lambda what, _: ValueError(what))
 #: how keys are chosen
 KEYS = ("uniform", "zipf:THETA", "hot:N", "sweep", "sawtooth:N")

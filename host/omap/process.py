@@ -35,8 +35,6 @@ from .devices import GoldenDevice, KeptCarrier, Powers
 from .keyfiles import read_device, read_generation, settle_keys
 from .restore import Damaged
 
-__all__ = ["DeviceLost", "DeviceProcess", "run_device"]
-
 _DONE, _STOPPED, _DAMAGED = b"\0", b"\1", b"\2"
 _READY = "ready"
 #: requests, bytes of a frame that opens a session, buckets of a snapshot

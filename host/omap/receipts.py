@@ -16,8 +16,6 @@ from typing import NamedTuple
 from ...models.errors import Error
 from ...models.inputs import Input, InputError
 
-__all__ = ["UNKNOWN", "Receipt", "ReceiptError", "RolledBack", "read_receipt", "write_receipt"]
-
 #: what is said of a receipt whose power-up the map does not know, though it is as old as the map
 UNKNOWN = (
     "it is another branch, or was started more than 255 times since; a map that is known to be right needs a "

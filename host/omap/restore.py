@@ -9,8 +9,6 @@ from ...models.omap.boundary import Frames, Header
 from ...models.omap.config import BLOCK, OmapConfig
 from ...models.omap.state import HEAD, Head, Kind, Record, Told
 
-__all__ = ["Damaged", "Restores", "restored"]
-
 _GOOD = (Told.APPLIED, Told.END)
 _STRAY = "it does not follow the files before it, or is of later keys"
 

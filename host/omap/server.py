@@ -22,8 +22,6 @@ from .frames import HELLO, TOKEN, Code, Hello, Messages, Welcome, greeting
 from .process import DeviceProcess
 from .state import ServerFull
 
-__all__ = ["MapServer"]
-
 _LOG = logging.getLogger(__name__)  # without a handler: a line on stderr
 #: seconds that a client has to take a refusal and hang up, and a server's last answers
 _LINGER = 1.0

@@ -8,8 +8,6 @@ from ...models.omap.vault import Role
 from .frames import MessageChanged
 from .handshake import Initiator, Session
 
-__all__ = ["MapSession", "initiator"]
-
 _STATUSES = frozenset(Status)
 
 

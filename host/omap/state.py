@@ -33,8 +33,6 @@ from ...sim.machine import Closing
 from .disk import AHEAD, Disk, Growing
 from .keyfiles import MapKey
 
-__all__ = ["DURABLE", "MapState", "ServerFull", "StateError", "damaged"]
-
 _LOG = re.compile(r"log-(\d+)-(\d+)-([0-9a-f]{32})")
 _SNAPSHOT = re.compile(r"snapshot-(\d+)")
 #: what is on disk before an answer leaves: its record, or nothing but the last snapshot

@@ -16,8 +16,6 @@ from .features import NO_FEATURES, Features, number_categories
 from .provenance import NO_ARRAYS, Cast, Provenance
 from .table import Table, check_count, integer_type, pack
 
-__all__ = ["check_names", "pack_arrays", "pack_arrow"]
-
 _DAYS = 10957  # from 1970-01-01, Arrow's epoch, to 2000-01-01, PostgreSQL's
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY = 86400

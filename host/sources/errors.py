@@ -2,8 +2,6 @@
 
 from ...models.errors import Error
 
-__all__ = ["SourceError", "server_error", "table_error"]
-
 
 class SourceError(Error):
     """Something about a data source that its user can mend: `message` says what is wrong, `hint` what to do.

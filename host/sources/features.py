@@ -13,16 +13,6 @@ import numpy as np
 from ...models.heap.schema import Schema
 from .errors import SourceError, table_error
 
-__all__ = [
-    "MOST_CATEGORIES",
-    "NO_FEATURES",
-    "Features",
-    "Numbered",
-    "asked",
-    "number_categories",
-    "pairs",
-]
-
 #: categories of one column, at most
 MOST_CATEGORIES = 4096
 

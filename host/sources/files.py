@@ -28,16 +28,6 @@ from .errors import SourceError, table_error
 from .features import NO_FEATURES, Features
 from .table import Table
 
-__all__ = [
-    "fill_lengths",
-    "open_arrow",
-    "open_csv",
-    "open_heap",
-    "open_npz",
-    "open_parquet",
-    "read_npz",
-]
-
 _SCHEMA_FORM = 'a schema is {"columns": [{"name": "x", "type": "float4"}, …]}'
 #: more than any number of float8 has before its point
 _DIGITS = 310

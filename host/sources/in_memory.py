@@ -13,8 +13,6 @@ from .errors import SourceError, table_error
 from .features import NO_FEATURES, Features
 from .table import Table
 
-__all__ = ["from_memory"]
-
 #: what stands for the file's name in messages and reports
 _NAME = Path("table")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["NO_ARRAYS", "UNREADABLE", "Cast", "Provenance"]
-
 #: in place of a type: why a column was left out
 UNREADABLE = "not readable by this user"
 #: of a column whose arrays have no one length, or lack some

@@ -12,8 +12,6 @@ from ...models.heap.schema import NUMERIC, Schema
 from ...models.heap.values import DTYPES
 from .errors import SourceError, table_error
 
-__all__ = ["RandomOptions", "random_columns"]
-
 MOST_ROWS = 1 << 40
 _TASKS = ("classification", "signed", "regression")
 

@@ -28,8 +28,6 @@ from .errors import SourceError, table_error
 from .provenance import NO_ARRAYS, UNREADABLE, Provenance
 from .synthetic import RandomOptions, random_columns
 
-__all__ = ["NO_FIT", "Table", "check_count", "in_pages", "integer_type", "pack"]
-
 #: what `write_heap` says of a row that needs larger pages
 NO_FIT = "does not fit a page"
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from ...models.qr.config import FitPlan
 from ...models.qr.job import Fit, Job, Label, Memo, Window
 
-__all__ = ["Group", "keys", "mean_offsets"]
-
 
 def keys(
     source: np.random.Generator, count: int, length: int, alphabet: int = 256, first: int = 0

@@ -22,8 +22,6 @@ from ...models.qr.shell import FitError
 from ..learned_index.windows import common_prefixes, features
 from .groups import Group, keys
 
-__all__ = ["Changes", "Refits", "Round", "TooFew"]
-
 #: share of an array's slots that a full training fills
 DENSITY = 0.5
 #: a pass over all rows when a window is this much wider than at the last one

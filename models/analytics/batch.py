@@ -8,8 +8,6 @@ import numpy as np
 
 from ..numerics.formats import Codes
 
-__all__ = ["Batch"]
-
 
 @dataclass(frozen=True)
 class Batch:

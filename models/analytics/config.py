@@ -33,18 +33,6 @@ from ..strider.isa import encode
 from ..strider.layout import TupleLayout
 from ..strider.program import generate, port_config
 
-__all__ = [
-    "FETCH",
-    "AnalyticsPlan",
-    "Buffer",
-    "Index",
-    "Op",
-    "Operand",
-    "Schedule",
-    "Unit",
-    "depth",
-]
-
 #: cycles from an operand's address to the unit's input: memory read, lane choice
 FETCH = 2
 

@@ -24,8 +24,6 @@ from .shell import Block, blocks, image_bytes, sizes
 from .timing import result_delay, steps
 from .waits import Waits
 
-__all__ = ["Cycles", "RowsAsked", "run"]
-
 
 @dataclass(frozen=True)
 class Cycles:

@@ -33,19 +33,6 @@ from .rows import UNITS, Changed, Made, asked, fitting, integer_runs, read
 from .timing import REDUCE_FN
 from .waves import together
 
-__all__ = [
-    "Batch",
-    "Machine",
-    "NoRowOf",
-    "TrainingResult",
-    "batches",
-    "identity",
-    "named",
-    "rows_asked",
-    "takers",
-    "train",
-]
-
 
 def identity(fn: str, fmt: Format) -> int:
     """Return the code that leaves the other operand of `fn` as it is (for "add" +0: it turns −0 into +0, in hardware as well)."""

@@ -26,8 +26,6 @@ from ..strider.table import walk_table
 from .config import AnalyticsPlan, Index
 from .golden import named
 
-__all__ = ["UNSEEN", "Port", "padded", "walk_port"]
-
 #: stands in a column of categories for one that the design does not know
 UNSEEN = -1
 _NULL = ABSENT + 1

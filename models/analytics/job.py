@@ -30,22 +30,6 @@ from .loader import EmptySource, TupleSource
 from .storages import products
 from .waits import Waits
 
-__all__ = [
-    "Bound",
-    "bound",
-    "drawn",
-    "golden",
-    "machine_bound",
-    "model_cycles",
-    "order",
-    "page_costs",
-    "port_pages",
-    "ports",
-    "rows_in_memory",
-    "strider_cycles",
-    "walk",
-]
-
 _BY_VALUES = (
     "values name this row, whatever --on-index says; an integer `j % len(P)` is always a row of P, "
     "and --dim gives the model more rows"

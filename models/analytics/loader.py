@@ -8,8 +8,6 @@ from typing import Protocol
 
 from .config import AnalyticsPlan
 
-__all__ = ["EmptySource", "Loader", "TupleSource"]
-
 #: pages that are foreseen at once, at most
 _FAR = 16
 

@@ -21,8 +21,6 @@ from .config import AnalyticsPlan
 from .loader import TupleSource
 from .waits import gap, in_unit
 
-__all__ = ["Reordered", "codes", "cost", "in_turn", "places", "reach", "row_bits", "window"]
-
 #: tuples from which the next one is chosen; with 8, `lrmf` gains 1 % more
 WINDOW = 4
 #: pairs of places that are compared, at most, for each pair of tuples

@@ -22,8 +22,6 @@ from ..target import Target
 from . import reorder, storages
 from .config import AnalyticsPlan, depth
 
-__all__ = ["COEFFICIENTS", "estimate", "features", "parts"]
-
 #: look-up tables of one of each kind of thing that `features` counts; fitted by benchmarks/estimates.py --fit
 COEFFICIENTS: dict[str, dict[str, float]] = {
     "device": {"device": DEVICE},

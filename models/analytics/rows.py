@@ -17,8 +17,6 @@ from .config import AnalyticsPlan, Op
 if TYPE_CHECKING:
     from .golden import Machine
 
-__all__ = ["UNITS", "Changed", "Made", "asked", "fitting", "integer_runs", "read"]
-
 #: what an operation on integers gives: of a machine, the operation, its operands (…, i, c, j)
 Unit = Callable[["Machine", Op, Sequence[np.ndarray]], np.ndarray]
 #: what makes a table of codes (rows, columns)

@@ -7,8 +7,6 @@ from .config import AnalyticsPlan
 from .shell import score_room
 from .timing import write_times
 
-__all__ = ["ScoreWriter"]
-
 
 class ScoreWriter:
     """Takes groups in the order of their starts; absolute cycles."""

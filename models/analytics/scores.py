@@ -10,8 +10,6 @@ from ..numerics.formats import Codes
 from .config import AnalyticsPlan
 from .golden import Machine
 
-__all__ = ["scores"]
-
 #: tuples that are computed side by side
 _CHUNK = 1 << 14
 

@@ -16,18 +16,6 @@ from ..strider.errors import PageError
 from ..strider.fixed import FIXED_COUNT_BITS
 from .config import AnalyticsPlan
 
-__all__ = [
-    "MAX_EPOCHS",
-    "ROW_COUNTERS",
-    "Block",
-    "Images",
-    "blocks",
-    "image_bytes",
-    "images",
-    "register_map",
-    "unpack_result",
-]
-
 MAX_EPOCHS = 2**31 - 1  #: of a run
 #: bits of a byte address, and of those of a lean plan
 ADDRESS_BITS, LEAN_ADDRESS_BITS = 40, 26

@@ -21,8 +21,6 @@ from .config import AnalyticsPlan, Operand
 from .shell import score_room
 from .timing import REDUCE_FN
 
-__all__ = ["Arithmetic", "arithmetic", "buffers", "copied", "memories", "products", "tables"]
-
 #: widest word of a function's table
 _TABLE = 36
 

@@ -17,16 +17,6 @@ from ..numerics.latency import latency as of_codes
 from ..rows.units import integer_unit
 from .config import FETCH, Buffer, Op, Operand, depth
 
-__all__ = [
-    "REDUCE_FN",
-    "latency",
-    "merge_latency",
-    "read_times",
-    "result_delay",
-    "steps",
-    "write_times",
-]
-
 #: the unit that combines two partial results of a reduction or a merge
 REDUCE_FN = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
 

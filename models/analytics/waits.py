@@ -19,8 +19,6 @@ from .golden import rows_asked
 from .rows import UNITS
 from .timing import latency
 
-__all__ = ["Waits", "by_integers", "gap", "in_unit", "waits"]
-
 
 def by_integers(ops: Sequence[Op], buffers: Sequence[Buffer]) -> bool:
     """Return whether integers of the table alone say which rows change."""

@@ -15,8 +15,6 @@ from ..numerics.formats import Codes
 from .batch import Batch
 from .config import AnalyticsPlan, Op
 
-__all__ = ["together"]
-
 #: tuples that are computed side by side, about
 _TUPLES = 1 << 14
 

@@ -12,22 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "IV",
-    "ROTATIONS",
-    "ROUNDS",
-    "SEPARATION",
-    "TAG",
-    "Pace",
-    "constants",
-    "initial",
-    "open_",
-    "pace",
-    "permute",
-    "seal",
-    "seal_many",
-]
-
 #: the initial value of Ascon-AEAD128 (SP 800-232, table 14)
 IV = 0x00001000808C0001
 #: bit that separates associated data from the message

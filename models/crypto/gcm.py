@@ -6,21 +6,6 @@ import hmac
 from collections.abc import Sequence
 from functools import cache
 
-__all__ = [
-    "DIGIT",
-    "MOST_BYTES",
-    "MOST_DATA",
-    "ROUNDS",
-    "SHIFTED",
-    "TAG",
-    "box",
-    "cycles",
-    "encrypt",
-    "open_",
-    "seal",
-    "times",
-]
-
 #: bytes of a tag
 TAG = 16
 #: of AES with keys of 256 bits

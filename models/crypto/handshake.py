@@ -12,8 +12,6 @@ from . import gcm, x25519
 from .noise import FIRST_BYTES
 from .sha256 import SIZE, hash_cycles, hkdf_cycles
 
-__all__ = ["PROGRAM", "Act", "Operand", "Step", "cycles"]
-
 
 class Act(IntEnum):
     """HASH: `mix_hash`; KEYS: `mix_key`; SHARED: the same with a third block, which the next step mixes

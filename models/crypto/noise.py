@@ -16,19 +16,6 @@ from . import gcm
 from .sha256 import hkdf, sha256
 from .x25519 import public_key, x25519
 
-__all__ = [
-    "FIRST_BYTES",
-    "LAST_NONCE",
-    "Keys",
-    "Refusal",
-    "Responder",
-    "Symmetric",
-    "first_message",
-    "nonce_bytes",
-    "protocol_name",
-    "second_bytes",
-]
-
 _KEY = 32
 #: bytes of the first message: the initiator's ephemeral key, and the tag of nothing
 FIRST_BYTES = _KEY + gcm.TAG

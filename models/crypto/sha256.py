@@ -5,20 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac as library
 
-__all__ = [
-    "CONSTANTS",
-    "INITIAL",
-    "SIZE",
-    "expand",
-    "extract",
-    "hash_cycles",
-    "hkdf",
-    "hkdf_cycles",
-    "hmac",
-    "hmac_cycles",
-    "sha256",
-]
-
 #: bytes of a hash
 SIZE = 32
 _BLOCK, _ROUNDS = 64, 64

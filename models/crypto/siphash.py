@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import reduce
 from operator import xor
 
-__all__ = ["INITIAL", "siphash"]
-
 _MASK = (1 << 64) - 1
 #: what the four words begin with, before the key
 INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)

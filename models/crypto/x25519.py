@@ -10,29 +10,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-__all__ = [
-    "ACCUMULATOR_BITS",
-    "BASE",
-    "BITS",
-    "CONSTANTS",
-    "CYCLES",
-    "FOLLOWS",
-    "LIMBS",
-    "LIMB_BITS",
-    "LIMB_MOST",
-    "PASSES",
-    "POINT",
-    "PRIME",
-    "PROGRAM",
-    "RESULT",
-    "Instruction",
-    "Op",
-    "clamped",
-    "cycles_of",
-    "public_key",
-    "x25519",
-]
-
 PRIME = 2**255 - 19
 #: steps of the ladder
 BITS = 255

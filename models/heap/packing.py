@@ -12,8 +12,6 @@ from . import page as p
 from .schema import Column
 from .values import DTYPES, Raw, array_body, dtype_of, varlena
 
-__all__ = ["Rows", "stored_value", "write_many"]
-
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 #: the transaction that inserted all rows; they are frozen, so that nobody looks it up

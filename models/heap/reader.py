@@ -16,8 +16,6 @@ from . import page as p
 from .schema import TYPES, Column, Schema
 from .values import DTYPES, Raw, dtype_of
 
-__all__ = ["TEXTS", "read_heap"]
-
 _MOST_DIMENSIONS = 6  #: MAXDIM of PostgreSQL
 #: types that are given as `str`
 TEXTS = ("text", "varchar", "bpchar", "json", "xml")

@@ -31,8 +31,6 @@ from typing import Any
 from ..inputs import Input
 from .page import MAX_COLUMNS
 
-__all__ = ["INTEGERS", "NUMERIC", "TYPES", "Column", "ColumnType", "Schema", "type_named"]
-
 
 @dataclass(frozen=True)
 class ColumnType:

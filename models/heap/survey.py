@@ -10,8 +10,6 @@ import numpy.typing as npt
 from . import page as p
 from .schema import Schema
 
-__all__ = ["Survey", "line_words", "survey"]
-
 Bytes = npt.NDArray[np.uint8]
 
 

@@ -15,8 +15,6 @@ import numpy.typing as npt
 from .page import ARRAY, VARATT_EXTERNAL, VARATT_SHORT_MAX
 from .schema import TYPES, Column, ColumnType
 
-__all__ = ["DTYPES", "Raw", "array_body", "dtype_of", "scalars", "varlena"]
-
 #: the NumPy type of each fixed-length PostgreSQL type
 DTYPES: dict[str, np.dtype[Any]] = {
     "bool": np.dtype("?"),

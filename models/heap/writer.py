@@ -16,8 +16,6 @@ from .packing import Rows, write_many
 from .schema import Schema
 from .values import DTYPES, Raw, scalars
 
-__all__ = ["rows_of", "write_heap"]
-
 Bytes = npt.NDArray[np.uint8]
 
 

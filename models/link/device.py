@@ -19,8 +19,6 @@ from .frames import (
     decode_request,
 )
 
-__all__ = ["LINK_VERSION", "Bus", "Device", "Identity"]
-
 #: of frames and spaces, major in the high half
 LINK_VERSION = 0x10
 #: "PLNK"

@@ -36,27 +36,6 @@ from .ethernet import PEER
 from .frames import CRC_BYTES, MAXIMUM, RESPONSE, Request, Space, Status
 from .pushes import PIECE, Pushes
 
-__all__ = [
-    "AROUND",
-    "ASK",
-    "BUFFER",
-    "LINE_RATE",
-    "LONGEST",
-    "OPENING",
-    "SILENCE",
-    "WINDOW",
-    "Answer",
-    "Envelope",
-    "beginning",
-    "decode_answer",
-    "encode",
-    "follows",
-    "piece_cycles",
-    "push_cycles",
-    "room",
-    "write_cycles",
-]
-
 #: most bytes of data in a datagram
 LONGEST = 1024
 #: sequences from the first missing one on that a device takes

@@ -21,11 +21,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = [
-    "FCS", "FRAMES", "GAP", "LONGEST_FRAME", "PEER", "PORT", "PREAMBLE", "SHIFT", "SHORTEST", "SLACK", "START",
-    "Burst", "Given", "Kind", "Peer", "Station", "Taken", "addressed", "checksum", "on_wire", "sound", "taken",
-]  # fmt: skip
-
 #: bytes of a frame's check sequence, of the gap between two, of the shortest and the longest frame with the sequence
 FCS, GAP = 4, 12
 SHORTEST, LONGEST_FRAME = 64, 1518

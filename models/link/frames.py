@@ -31,28 +31,6 @@ import zlib
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = [
-    "CRC_POLYNOMIAL",
-    "CRC_RESIDUE",
-    "DROPPED",
-    "ESCAPE",
-    "ESCAPE_XOR",
-    "FLAG",
-    "HEADER",
-    "MAXIMUM",
-    "NACK",
-    "RING",
-    "FrameError",
-    "Parser",
-    "Request",
-    "Response",
-    "Space",
-    "Status",
-    "decode_request",
-    "decode_response",
-    "stuff",
-]
-
 FLAG = 0x7E
 ESCAPE = 0x7D
 ESCAPE_XOR = 0x20

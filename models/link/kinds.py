@@ -16,8 +16,6 @@ from .envelope import LONGEST, beginning, piece_cycles, push_cycles, write_cycle
 from .frames import MAXIMUM, Request, Response, Space
 from .timing import BYTE_BITS
 
-__all__ = ["KINDS", "Link", "parse_link", "stated", "wire_bytes"]
-
 #: bytes around a datagram on the line: of IP and UDP; preamble, header, FCS and gap
 _AROUND = 28 + 38
 #: registers that `host.device` writes and reads about a run, each after the answer to the one before: addresses and sizes, start, end, cycles, counters

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 
 from .frames import Request, Response, Space, Status
 
-__all__ = ["PIECE", "WINDOW", "Pushes", "Stream", "describe"]
-
 #: bytes of a piece
 PIECE = 1024
 #: pieces from the first missing one on that a port takes

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["BYTE_BITS", "SIMULATED_DIVISOR", "divisor"]
-
 #: bits on the wire for a byte
 BYTE_BITS = 10
 #: the fewest cycles a bit that the receiver can sample; what simulation uses, so that few cycles pass for a byte

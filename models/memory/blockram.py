@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from .timing import FixedLatency
 
-__all__ = ["LATENCY", "ON_CHIP", "SPRAM_LATENCY", "SPRAM_WORDS", "block_ram", "spram"]
-
 #: cycles from AR to the first beat: into the queue, into the address counter, through the RAM's output register and one behind it
 LATENCY = 4
 #: the same without a queue

@@ -10,9 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from .timing import Ports, Reads, Writes
-from .window import burst_count, split, window_beats
-
-__all__ = ["Reader", "Writer", "burst_count", "split", "window_beats"]
+from .window import burst_count, split
 
 #: how many commands a BurstReader keeps in flight unless told otherwise
 COMMANDS = 8

@@ -14,8 +14,6 @@ import numpy as np
 from .bursts import Reader
 from .timing import Memory, Ports, Reads, Writes
 
-__all__ = ["CHUNK_BITS", "MOST_BUS_BYTES", "Deal", "DealtPorts", "at_random"]
-
 #: bits of an address in a chunk, which no burst leaves
 CHUNK_BITS = 12
 #: the widest word of an AXI4 port, in bytes

@@ -10,8 +10,6 @@ from .dram import PRESETS, preset
 from .dram.memory import Dram
 from .timing import FixedLatency, Memory
 
-__all__ = ["parse_memory"]
-
 #: of a memory of fixed latency, as users write them
 _KEYS = {"latency": "latency", "bytes": "bytes_per_cycle"}
 

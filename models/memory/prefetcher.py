@@ -5,8 +5,6 @@ from __future__ import annotations
 from .bursts import Reader
 from .timing import Ports
 
-__all__ = ["Prefetcher"]
-
 
 class Prefetcher:
     """When a Prefetcher on a port of `memory` gives the words of one region, accepted in cycle `accepted`.

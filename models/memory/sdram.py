@@ -11,8 +11,6 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["CHIP", "CHIPS", "Chip", "Command", "Cycles", "SdramError"]
-
 
 class SdramError(AssertionError):
     """The controller broke a rule of the chip."""

@@ -18,8 +18,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["ANSWERS", "FixedLatency", "Memory", "Ports", "ReadPort", "Reads", "WritePort", "Writes"]
-
 #: an unbounded past: no beat has been accepted yet
 _NEVER = -(1 << 60)
 #: B transfers that are noted, at most

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["burst_count", "split", "window_beats"]
-
 
 def window_beats(bus_bytes: int) -> int:
     """The longest burst, in beats, on a bus of `bus_bytes` (a power of two, 4 to 128)."""

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ARITY", "Codes", "Format", "as_codes", "register"]
-
 Codes = NDArray[np.int64]
 
 #: Operands of every operation; `register` adds to it.

@@ -12,17 +12,6 @@ from .formats import Codes, Fixed, Float, Format
 from .limbs import Limbs
 from .policy import Unfit
 
-__all__ = [
-    "PG_BITS",
-    "STORED",
-    "convert",
-    "from_pg",
-    "in_order",
-    "may_be_unfit",
-    "numbers_of",
-    "unfit",
-]
-
 #: Types that convert, in the order in which hardware numbers them, and the bits of their stored values.
 PG_BITS: dict[str, int] = {
     "bool": 8,

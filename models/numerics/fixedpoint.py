@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .base import Codes, Format, as_codes
 
-__all__ = ["Fixed"]
-
 #: operations that `Fixed.saturated` knows
 _SATURATING = frozenset({"add", "sub", "mul", "div", "sqrt", "neg", "abs", "mac"})
 

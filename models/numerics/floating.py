@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .base import Codes, Format, as_codes
 
-__all__ = ["FLOAT_NAMES", "Float", "bfloat16", "float16", "float32"]
-
 FLOAT_NAMES = {(8, 23): "float32", (8, 7): "bfloat16", (5, 10): "float16"}
 
 

@@ -29,8 +29,6 @@ from .formats import Fixed, Float, Format
 from .pipeline import Pipeline, Wire
 from .tables import LN2, LOG2E, Columns, constant, octaves, smallest_degree, uniform
 
-__all__ = ["FUNCTIONS", "ErrorBound", "error_bound", "evaluate", "pipeline"]
-
 FUNCTIONS = ("exp", "log", "sigmoid", "tanh", "gaussian")
 
 #: Bits below the last place of the result's format in which Float (and Fixed) polynomials are computed.

@@ -15,19 +15,6 @@ from .convert import PG_BITS, in_order
 from .formats import Fixed, Float, Format
 from .limbs import Limbs
 
-__all__ = [
-    "Cost",
-    "convert_cost",
-    "convert_latency",
-    "cost",
-    "digits",
-    "digits_per_stage",
-    "latency",
-    "multipliers",
-    "register",
-    "slices",
-]
-
 #: Bits of the second factor that one partial product takes: the unsigned part of an 18-bit signed multiplier port.
 SLICE = 17
 

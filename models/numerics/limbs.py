@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .base import Codes, Format, as_codes
 
-__all__ = ["LIMB", "LIMBS_MAX", "OFFSET_BITS", "SHIFT_BITS", "UNIT_BITS", "Limbs"]
-
 #: bits of a limb
 LIMB = 17
 LIMBS_MAX = 3

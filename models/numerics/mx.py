@@ -35,8 +35,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["BIAS", "FAMILY", "GROUP", "LARGEST", "RANDOM_BITS", "Blocks", "SharedMicroexponents"]
-
 GROUP = 16  #: numbers that share an exponent
 BIAS = 127
 LARGEST = 254  #: the largest exponent

@@ -21,8 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Pipeline", "Table", "Wire", "bits_of"]
-
 #: Operands that one multiplier takes: signed and unsigned (one bit less, for its ports are signed).
 SIGNED_PORT, UNSIGNED_PORT = 18, 17
 #: Elements that `run` works on at a time, so that intermediate results stay in the cache.

@@ -14,8 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["ERRORS", "ON_NAN", "ON_OVERFLOW", "InputPolicy", "Unfit"]
-
 #: choices of the options, the default first
 ON_OVERFLOW, ON_NAN = ("error", "saturate"), ("error", "skip", "pass")
 

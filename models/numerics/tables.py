@@ -18,8 +18,6 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from functools import lru_cache
 
-__all__ = ["LN2", "LOG2E", "Columns", "constant", "octaves", "smallest_degree", "uniform"]
-
 #: The coefficients of t**0, t**1, … of all segments.
 Columns = tuple[tuple[int, ...], ...]
 

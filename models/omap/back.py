@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from .config import OmapConfig, power_of_two
 
-__all__ = ["BackSchedule"]
-
 
 @dataclass(frozen=True)
 class BackSchedule:

@@ -23,8 +23,6 @@ from .config import BLOCK, OmapConfig
 from .sessions import ROLES, WELCOME_BYTES, Answer, Denied, Sessions, Welcome
 from .vault import Role
 
-__all__ = ["Boundary", "Frames", "Header", "Ruling"]
-
 _HEADER = Struct("<HB5xQ")
 
 

@@ -11,8 +11,6 @@ from typing import Any
 from ..crypto.ascon import ROUNDS, Pace, pace
 from ..memory.dealt import CHUNK_BITS
 
-__all__ = ["BLOCK", "KEYS", "OmapConfig", "digest_of", "power_of_two"]
-
 #: bytes of a cipher's block, the unit of all data paths
 BLOCK = 16
 #: bytes of a key in the device, by what clients name items with: numbers are keys, others are hashed to them

@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["both_hold"]
-
 #: how often the bath's shares are taken from the chain
 _ROUNDS = 3
 #: loads below the mean that the chain has, at most

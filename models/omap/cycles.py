@@ -33,18 +33,6 @@ from .golden import Step
 from .session_stages import Answers, Requests, pace
 from .stages import Pages, PairTimes, sealed
 
-__all__ = [
-    "PARTS",
-    "Bound",
-    "Public",
-    "Schedule",
-    "bound",
-    "cleared",
-    "machine_bound",
-    "public",
-    "run",
-]
-
 #: what an operation's latency is made of, in this order
 PARTS = (
     "wait for the window",

@@ -12,8 +12,6 @@ from .golden import Map, Overflow, Step
 from .messages import Keys, Request
 from .traffic import open_page, seal_pages
 
-__all__ = ["Device", "Stopped"]
-
 
 class Stopped(Exception):
     """The device has stopped, and answers no more."""

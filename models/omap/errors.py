@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ..errors import Error, ErrorCode, HardwareCode, HardwareError
 
-__all__ = ["MapError", "MapStopped", "error_of"]
-
 
 class MapError(HardwareCode):
     """Errors of the engine. After one of them the map answers no more until the device is powered up again, empty."""

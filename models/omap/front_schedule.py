@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from .config import OmapConfig
 
-__all__ = ["LEAST", "FrontSchedule"]
-
 #: from a command to its first word, beside HBM's own latency: two queues and the address
 _WORD = 3
 #: frames that are freed a cycle, and those of a word of the free list, at most

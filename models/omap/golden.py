@@ -28,8 +28,6 @@ from .errors import MapError
 from .messages import Keys, Operation, Request, Response, Status
 from .pairs import PairSource
 
-__all__ = ["Item", "Map", "Opened", "Overflow", "Place", "Step", "buckets_of"]
-
 
 class Item(NamedTuple):
     key: int

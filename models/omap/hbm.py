@@ -26,8 +26,6 @@ from .back import BackSchedule
 from .config import OmapConfig
 from .front_schedule import FrontSchedule
 
-__all__ = ["LATE", "TAILS", "Serve", "asked", "paced", "plainly", "settled", "waits"]
-
 #: what an operation may be late with, as log2: one in the lifetime that the failure budget has
 LATE = -40
 #: accesses that are served, and places that they are drawn of

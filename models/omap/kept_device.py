@@ -13,8 +13,6 @@ from .sessions import Asked
 from .state import HEAD, Head, Kind, Past, Record, Told, What, Writer
 from .vault import Role
 
-__all__ = ["Carried", "KeptDevice", "receipt_value"]
-
 #: bytes of an incarnation's name in a receipt, where values are as long
 _NAME = 16
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-__all__ = ["Keys", "Operation", "Request", "Response", "Status"]
-
 
 class Operation(IntEnum):
     """What a request asks for; any other number is answered with UNKNOWN."""

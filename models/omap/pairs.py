@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from ..crypto.ascon import initial
 from .config import OmapConfig
 
-__all__ = ["AHEAD", "PairSource", "blocks_of", "expected_blocks"]
-
 #: operations whose pairs hardware makes ahead
 AHEAD = 4
 

@@ -34,8 +34,6 @@ from .tails import (
     two_choice_tail,
 )
 
-__all__ = ["LOADS", "MARGIN", "NoPlan", "fitting", "largest", "plan", "published", "quickest"]
-
 #: mean loads that are tried
 LOADS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 #: steps of a load between those of `LOADS`, for each item of it

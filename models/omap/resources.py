@@ -12,8 +12,6 @@ from .front_schedule import FrontSchedule
 from .shell import register_map
 from .storages import PENDING, memories
 
-__all__ = ["estimate"]
-
 #: look-up tables of an ECP5, as Yosys maps a cipher core: without its rounds, and for each of them
 _CORE, _ROUND = 1_160, 2_420
 #: its flip-flops

@@ -11,8 +11,6 @@ from .messages import Keys, Response
 from .sessions import Sessions, digest_of_map
 from .vault import KeySchedule
 
-__all__ = ["SessionDevice"]
-
 
 class SessionDevice:
     """A device from its power-up on.

@@ -12,8 +12,6 @@ from .front_schedule import FrontSchedule
 from .stages import Drain
 from .vault import Derived, draw_cycles
 
-__all__ = ["Answers", "Requests", "collected", "fetched", "filed", "pace", "read_cycles", "walked"]
-
 
 def pace(frames: Frames) -> int:
     """Return the cycles from a message to the next one in a core that seals answers, the longer ones."""

@@ -24,22 +24,6 @@ from ..crypto.noise import LAST_NONCE, Keys, Refusal, Responder, nonce_bytes
 from .config import OmapConfig, digest_of
 from .vault import KeySchedule, Role, draw_cycles
 
-__all__ = [
-    "ALLOWED",
-    "MOST_SLOTS",
-    "ROLES",
-    "WELCOME_BYTES",
-    "Answer",
-    "Asked",
-    "Denied",
-    "Request",
-    "Sessions",
-    "Welcome",
-    "digest_of_map",
-    "opening_cycles",
-    "prologue",
-]
-
 MOST_SLOTS = 1024
 _VERSION = b"penstock map 2"
 _WELCOME = Struct("<16sQQB")

@@ -9,14 +9,6 @@ from .boundary import Frames
 from .config import OmapConfig
 from .errors import MapError
 
-__all__ = [
-    "WALK_BITS",
-    "Handshake",
-    "port_bytes",
-    "ports",
-    "register_map",
-]
-
 #: ports to the host's memory, those of a map that keeps its state, and to HBM
 _HOST, _STATE = ("pages", "messages"), ("log", "snapshot")
 _HBM = ("buckets", "records", "frames0", "frames1")

@@ -15,8 +15,6 @@ from .config import BLOCK, OmapConfig
 from .pairs import AHEAD
 from .storages import PENDING
 
-__all__ = ["Drain", "Pages", "PairTimes", "Seal", "opened", "sealed"]
-
 
 class PairTimes:
     """When `hdl.omap.pairs` has the pairs of operations: they are made ahead of their use."""

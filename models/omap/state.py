@@ -35,8 +35,6 @@ from .config import OmapConfig
 from .sessions import Answer
 from .vault import KeySchedule
 
-__all__ = ["HEAD", "Head", "Kind", "Link", "Past", "Record", "Told", "What", "Writer", "file_key"]
-
 _HEAD = Struct("<4sIQ16s16s")
 _MAGIC = b"pmap"
 HEAD = _HEAD.size

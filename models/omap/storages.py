@@ -14,8 +14,6 @@ from .config import OmapConfig, power_of_two
 from .front_schedule import FrontSchedule
 from .shell import WALK_BITS
 
-__all__ = ["memories"]
-
 #: bits of a command to HBM: address and length; of a length alone
 _COMMAND, _LENGTH = 64, 24
 #: bits of what is known of a request that comes, that was opened, and of an answer

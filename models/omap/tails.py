@@ -12,24 +12,6 @@ from math import e, log2, sqrt
 from .config import OmapConfig
 from .crowding import both_hold
 
-__all__ = [
-    "ASSUMPTIONS",
-    "BUDGET",
-    "LIFETIME",
-    "Failure",
-    "collision",
-    "failures",
-    "frame_statistics",
-    "frames_needed",
-    "full_tail",
-    "gauss_distance",
-    "pair_of_bins",
-    "pair_of_buckets",
-    "shares",
-    "total",
-    "two_choice_tail",
-]
-
 #: log2 of the operations of a lifetime, and of the probability that any of them fails
 LIFETIME, BUDGET = 40, -80
 _NEVER = -100_000.0

@@ -13,16 +13,6 @@ from ..memory import split
 from .config import BLOCK, OmapConfig
 from .golden import Item, Step
 
-__all__ = [
-    "Sent",
-    "bursts",
-    "open_page",
-    "pack_page",
-    "page_nonce",
-    "page_traffic",
-    "seal_pages",
-]
-
 _MASK = (1 << 64) - 1
 
 

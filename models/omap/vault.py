@@ -17,21 +17,6 @@ from ..crypto.sha256 import SIZE, expand, extract, hmac_cycles
 from ..crypto.x25519 import public_key
 from .messages import Keys
 
-__all__ = [
-    "DRAWN",
-    "GENERATION_BITS",
-    "LABEL_BYTES",
-    "PROGRAM",
-    "Derived",
-    "KeySchedule",
-    "Role",
-    "Source",
-    "Step",
-    "boot_cycles",
-    "draw_cycles",
-    "info",
-]
-
 LABEL_BYTES = 8
 #: of a generation: renewal never comes to an end
 GENERATION_BITS = 24

@@ -21,8 +21,6 @@ from .error import Exact, Number, largest_of
 from .operands import Floats
 from .softmax import ERROR, FRACTION, TILE, TOTAL
 
-__all__ = ["Caches", "attended"]
-
 _HULL = 1.5
 
 

@@ -25,8 +25,6 @@ from .operands import Floats, Work
 from .rounds import Round
 from .softmax import Taken, scales, summed, totals_of
 
-__all__ = ["Attention", "appended"]
-
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 #: the exponent of a tile that there is not

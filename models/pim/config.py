@@ -8,8 +8,6 @@ from typing import Any
 
 from .timing import FAST, ITERATION, LAST, LATER, ON_CHIP, PIMBA, PimTiming
 
-__all__ = ["COLUMNS", "TILE", "Design", "PimConfig"]
-
 #: sub-chunks of a row, each of 32 bytes
 COLUMNS = 32
 #: keys that the softmax unit takes together

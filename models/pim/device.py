@@ -22,8 +22,6 @@ from .rounds import Round
 from .softmax import Softmax, Taken
 from .unit import Float16Unit, MxUnit
 
-__all__ = ["REGISTERS", "Device", "Step", "registers_of"]
-
 Bytes = NDArray[np.uint8]
 #: registers of a unit for one bank, and the seed of a pair's random bits. The rates of lanes from 16 on are c1; what is
 #: written to c0 goes to both

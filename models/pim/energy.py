@@ -11,8 +11,6 @@ from ..memory.dram.energy import per_bit
 from .config import COLUMNS
 from .program import Program
 
-__all__ = ["ACCESS", "picojoules"]
-
 #: pJ of a column that a unit reads or writes
 ACCESS = 478.72
 #: of each column of a bank, by what its round does

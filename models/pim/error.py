@@ -35,8 +35,6 @@ from .config import COLUMNS, PimConfig
 from .operands import Floats
 from .unit import FRACTION
 
-__all__ = ["Added", "Exact", "Number", "Reading", "largest_of"]
-
 
 @dataclass(frozen=True)
 class Number:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ..errors import HardwareCode
 
-__all__ = ["PimError"]
-
 
 class PimError(HardwareCode):
     """Errors of the engine's own: defects of the schedule, and results that leave float32."""

@@ -31,8 +31,6 @@ from .operands import Bits, Floats, Operands, Seating, Work, coded, decoded, sha
 from .rounds import Round
 from .schedule import schedule
 
-__all__ = ["Layout"]
-
 Bytes = NDArray[np.uint8]
 
 

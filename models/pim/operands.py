@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ..numerics.floating import float16
 from ..numerics.mx import BIAS, FAMILY, LARGEST
 
-__all__ = ["Bits", "Floats", "Operands", "Put", "Seating", "Work", "beyond", "coded", "decoded", "largest", "shared"]  # fmt: skip
-
 MX8 = FAMILY["mx8"]
 Floats = NDArray[np.float64]
 

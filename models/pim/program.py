@@ -25,8 +25,6 @@ from .operands import Put
 from .rules import LIKE
 from .schedule import Command, Schedule, schedule
 
-__all__ = ["MODES", "OPCODES", "RESULTS_AHEAD", "RESULTS_BURST", "Cycles", "Program", "cycles_of", "program", "register_map"]  # fmt: skip
-
 #: results that are written at once, when all are there: memory may serve nothing else once it has their address
 RESULTS_BURST = 8
 #: results that the device holds: so many are read while as many are written

@@ -10,8 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LARGEST", "ONE", "beyond", "codes", "kept", "lost", "magnitude_and_exponent", "numbers"]
-
 #: the largest rate
 LARGEST = 65504.0
 #: the code of the rate 1

@@ -11,8 +11,6 @@ from ..target import Target
 from .config import COLUMNS, TILE, PimConfig
 from .softmax import LIMIT
 
-__all__ = ["memories", "resources_of"]
-
 #: LUTs, flip-flops and multipliers of an ECP5 for one unit (`benchmarks/area.py`), and for one pair's registers, random
 #: bits and results
 _UNIT = {"mx8": (21323, 5298, 32), "float16": (15976, 6310, 32)}

@@ -10,16 +10,6 @@ from dataclasses import dataclass
 
 from .config import Design, PimConfig
 
-__all__ = [
-    "HARDWARE",
-    "MODES",
-    "PUBLISHED",
-    "Charges",
-    "Round",
-    "round_cycles",
-    "slots_of",
-]
-
 #: rounds that compute
 MODES = ("update", "score", "attend")
 

@@ -13,8 +13,6 @@ from .config import PimConfig
 from .schedule import Command, Schedule
 from .timing import HELD
 
-__all__ = ["LIKE", "Rule", "check", "expand", "rules"]
-
 #: commands of the softmax unit, and those whose distances they keep
 LIKE = {"WEIGH": "REG_WRITE", "TAKE": "RESULT_READ", "TOTAL": "RESULT_READ"}
 TRANSFERS_IN = ("REG_WRITE", "WRITE")

@@ -44,8 +44,6 @@ from .config import COLUMNS, PimConfig
 from .rounds import HARDWARE, MODES, Charges, Round, round_cycles, slots_of
 from .timing import HELD
 
-__all__ = ["Command", "Schedule", "period_of", "schedule"]
-
 
 @dataclass(frozen=True)
 class Command:

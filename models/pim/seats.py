@@ -15,8 +15,6 @@ from .config import COLUMNS, PimConfig
 from .device import Step
 from .rounds import Round
 
-__all__ = ["MOST", "Seats", "read", "stacked", "transfer"]
-
 #: how many times as many groups as needed a step may open before seats are moved
 MOST = 1.25
 Slots = NDArray[np.int64]

@@ -28,23 +28,6 @@ from .config import COLUMNS, TILE, PimConfig
 from .operands import Floats, decoded
 from .unit import Float16Unit, MxUnit, Sums
 
-__all__ = [
-    "ERROR",
-    "FRACTION",
-    "LIMIT",
-    "POLYNOMIAL",
-    "TOTAL",
-    "Softmax",
-    "Taken",
-    "Tiles",
-    "fixed",
-    "powers",
-    "scales",
-    "summed",
-    "tiles",
-    "totals_of",
-]
-
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 #: bits of a score below the point, and of m; a score's magnitude is below 2^LIMIT

@@ -7,19 +7,6 @@ from typing import Any
 
 from ..memory.dram import PRESETS, Timing, preset
 
-__all__ = [
-    "FAST",
-    "HELD",
-    "ITERATION",
-    "LAST",
-    "LATER",
-    "NAMES",
-    "ON_CHIP",
-    "PIMBA",
-    "PimTiming",
-    "timing_named",
-]
-
 #: the name of no DRAM, but of an FPGA's own block RAM
 ON_CHIP = "on-chip"
 NAMES = (*PRESETS, ON_CHIP)

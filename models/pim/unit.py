@@ -36,8 +36,6 @@ from ..numerics.floating import Float, float16
 from ..numerics.mx import BIAS, FAMILY, GROUP, LARGEST, Blocks
 from . import rate
 
-__all__ = ["FRACTION", "GUARD", "INNER", "WIDTH", "Float16Unit", "MxUnit", "Sums"]
-
 MX8 = FAMILY["mx8"]
 #: bits below an exact product in sums of outputs
 GUARD = 4

@@ -15,23 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..numerics.formats import Codes, float32
 
-__all__ = [
-    "LABEL_MAX",
-    "Numbers",
-    "add",
-    "at_once",
-    "codes",
-    "div",
-    "dot",
-    "from_integer",
-    "mul",
-    "numbers",
-    "predict",
-    "sub",
-    "to_label",
-    "tree",
-]
-
 Numbers = NDArray[np.float32]
 
 #: the greatest label and prediction

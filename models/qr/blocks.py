@@ -14,18 +14,6 @@ from .job import Method
 from .layout import ENTRY_BYTES, entry_counts
 from .schedule import CONVERT, DIV, FLOOR
 
-__all__ = [
-    "END",
-    "FullScan",
-    "Gearbox",
-    "Loader",
-    "Merge",
-    "NormalEquationAccumulator",
-    "Records",
-    "Rows",
-    "Slice",
-]
-
 #: an item that is no record but the end of the job's; a record is whether AᵀA takes it
 END = -1
 Wake = Callable[[int], None]

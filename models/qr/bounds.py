@@ -50,8 +50,6 @@ from ..numerics.formats import Codes
 from .arith import Numbers, add, mul, numbers, predict, sub, tree
 from .job import Anchor, Integers, Job, Rows
 
-__all__ = ["EMPTY", "LARGE_POWER", "SLACK_POWER", "pass_over", "update_anchor", "widen_bounds"]
-
 #: err_min of a segment without rows; its err_max is the negative
 EMPTY = (1 << 31) - 1
 #: float32 roundings add at most 2**-19 of the sum of |w| · |x| to a difference of two scores: see the proof

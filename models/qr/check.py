@@ -22,8 +22,6 @@ from .config import FitPlan
 from .job import ROWS_MAX, Integers, Job
 from .shell import FitError
 
-__all__ = ["check", "descending"]
-
 
 def descending(rows: NDArray[np.uint8]) -> bool:
     """Whether any row is less than the one before it, byte by byte."""

@@ -27,20 +27,6 @@ from . import factor
 from .arith import codes, from_integer, numbers
 from .job import Integers
 
-__all__ = [
-    "OPERAND",
-    "ROWS_MAX",
-    "Columns",
-    "Solution",
-    "Totals",
-    "add_rows",
-    "initial_totals",
-    "needs_recentring",
-    "recentre",
-    "remove_rows",
-    "solve",
-]
-
 #: bits of a factor
 OPERAND = LIMB + 1
 #: most rows

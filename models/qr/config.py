@@ -7,8 +7,6 @@ from typing import Any
 
 from .job import ENTRY_BYTES, Label, Method, row_stride
 
-__all__ = ["FitPlan"]
-
 
 @dataclass(frozen=True)
 class FitPlan:

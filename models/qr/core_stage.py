@@ -18,8 +18,6 @@ from .work import Fails, Work
 if TYPE_CHECKING:
     from .cycles import Run
 
-__all__ = ["BoundsStage", "CoreStage"]
-
 
 class CoreStage:
     """`hdl.qr.core`."""

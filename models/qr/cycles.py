@@ -19,8 +19,6 @@ from .requests import FetchStage, IntakeStage, Request, Route
 from .schedule import ADD, DIV, MUL, dot_latency
 from .work import Work
 
-__all__ = ["Bound", "Cycles", "Run", "Work", "bound", "machine_bound", "run", "widest"]
-
 #: words that a job with a wrong head has for nothing
 _OF_BODY = (Route.CHANGES, Route.SUMS, Route.FACTOR, Route.BITS, Route.ROWS)
 

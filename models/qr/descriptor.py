@@ -13,20 +13,6 @@ from .config import FitPlan
 from .job import ROWS_MAX, Label, Method
 from .shell import FitError
 
-__all__ = [
-    "DESCRIPTOR",
-    "HEAD",
-    "LABELS",
-    "METHODS",
-    "SIGNED",
-    "Faults",
-    "descriptor_faults",
-    "head_faults",
-    "head_fields",
-    "pack",
-    "unpack",
-]
-
 #: bytes of a descriptor's fields, in their order. `flags`: bit 0 full, bit 1 method, bit 2 target; behind `moved` byte addresses
 DESCRIPTOR = {
     "group": 4,

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from .arith import Numbers, at_once, div, from_integer, mul, sub
 from .job import Integers
 
-__all__ = ["SHRINKS", "TOLERANCE", "eliminate", "fold", "full_rank", "solve"]
-
 #: a column is kept if its pivot is greater than this times its sum of squares: about 8 roundings of a chain of 64 operations
 TOLERANCE = np.float32(2.0**-16)
 #: a row is taken out of a factor if that leaves more than so much of each pivot it meets: about what AS 75 loses in 16 of 24 bits

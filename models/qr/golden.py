@@ -31,8 +31,6 @@ from .config import FitPlan
 from .job import Exact, Fit, Integers, Job, Memo, Method, Rows
 from .shell import FitError
 
-__all__ = ["design", "factors", "kept", "refit", "right_side", "sum_all_rows", "update_sums"]
-
 
 def design(rows: Rows, offsets: Rows) -> Integers:
     """The design matrix, int64 (m, n): 1, then bytes minus offsets."""

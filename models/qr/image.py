@@ -31,20 +31,6 @@ from .layout import (
 )
 from .shell import FitError
 
-__all__ = [
-    "Placed",
-    "Places",
-    "pack_changes",
-    "pack_descriptor",
-    "pack_head",
-    "pack_memo",
-    "pack_result",
-    "pack_rows",
-    "place_jobs",
-    "unpack_memo",
-    "unpack_result",
-]
-
 #: err_min, err_max, least of a segment; bytes between them are zero
 _SEGMENT = struct.Struct("<4xii8xi")
 

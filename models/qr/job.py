@@ -16,20 +16,6 @@ from numpy.typing import NDArray
 from ..numerics.formats import Codes, float32
 from .arith import predict
 
-__all__ = [
-    "ENTRY_BYTES",
-    "ROWS_MAX",
-    "Anchor",
-    "Exact",
-    "Fit",
-    "Job",
-    "Label",
-    "Memo",
-    "Method",
-    "Window",
-    "row_stride",
-]
-
 Rows = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 

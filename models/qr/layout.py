@@ -20,30 +20,6 @@ from dataclasses import dataclass
 from .config import FitPlan
 from .job import ENTRY_BYTES, Job, Method, row_stride
 
-__all__ = [
-    "DESCRIPTOR_BYTES",
-    "ENTRY_BYTES",
-    "HEAD_BYTES",
-    "SEGMENT_BYTES",
-    "Places",
-    "Size",
-    "change_words",
-    "entries",
-    "entry_counts",
-    "head_words",
-    "held_words",
-    "memo_parts",
-    "memo_reads",
-    "memo_words",
-    "pass_requests",
-    "place",
-    "result_words",
-    "row_stride",
-    "row_words",
-    "sums_words",
-    "words",
-]
-
 DESCRIPTOR_BYTES = 64
 HEAD_BYTES = 32
 SEGMENT_BYTES = 24

@@ -24,8 +24,6 @@ from functools import lru_cache
 
 from .schedule import DIV, STEP
 
-__all__ = ["GIVENS", "GRAM", "Kind", "Loop", "Program", "Step", "Task", "tasks", "walk"]
-
 
 class Kind(IntEnum):
     """What a step does."""

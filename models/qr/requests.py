@@ -11,8 +11,6 @@ from .layout import DESCRIPTOR_BYTES, change_words, memo_reads, pass_requests, w
 from .stages import INTAKE, Stage, fetch
 from .work import Fails
 
-__all__ = ["AHEAD", "FetchStage", "IntakeStage", "Request", "Route"]
-
 #: descriptors on their way, or waiting for their job to begin; jobs whose words are on their way
 AHEAD = 4
 

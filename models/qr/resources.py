@@ -28,8 +28,6 @@ from .schedule import CONVERT, WIDEN_SHARED
 from .table_config import AHEAD as ANSWERS_AHEAD
 from .table_config import UNIT_BYTES, TableFitPlan
 
-__all__ = ["COEFFICIENTS", "estimate", "features", "memories"]
-
 #: the host's link and the memory's control
 DEVICE = Cost(round(DEVICE_LUT), 600)
 #: of a column of method `givens`: numbers that its lane holds, and what chooses among them (not synthesised, but for multipliers)

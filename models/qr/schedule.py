@@ -5,20 +5,6 @@ from __future__ import annotations
 from ..numerics.formats import float32
 from ..numerics.latency import convert_latency, latency
 
-__all__ = [
-    "ADD",
-    "CONVERT",
-    "DIV",
-    "FLOOR",
-    "MUL",
-    "STEP",
-    "WIDEN_SHARED",
-    "WIDEN_TURNS",
-    "dot_latency",
-    "settling",
-    "widen_latency",
-]
-
 MUL, ADD, DIV = latency("mul", float32), latency("add", float32), latency("div", float32)
 #: an exact integer rounded to float32
 CONVERT = convert_latency(["int8"], float32)

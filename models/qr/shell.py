@@ -11,8 +11,6 @@ from .config import FitPlan
 from .layout import DESCRIPTOR_BYTES
 from .table_config import TableFitPlan
 
-__all__ = ["ADDRESS_BITS", "FitError", "register_map", "table_register_map"]
-
 #: bits of a byte address
 ADDRESS_BITS = 48
 

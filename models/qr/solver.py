@@ -12,8 +12,6 @@ from .stages import ROTATIONS, Stage
 if TYPE_CHECKING:
     from .work import Work
 
-__all__ = ["Givens", "Solver", "alone", "solved"]
-
 
 class Solver:
     """`hdl.qr.solver`, as `models.qr.programs.GRAM` has it; contexts in order of age."""

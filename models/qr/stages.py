@@ -13,8 +13,6 @@ from .config import FitPlan
 from .job import Method
 from .schedule import dot_latency, widen_latency
 
-__all__ = ["INTAKE", "ROTATIONS", "TABLE", "Phase", "Phases", "Stage", "bounds", "fetch"]
-
 
 @dataclass(frozen=True)
 class Phase:

@@ -28,20 +28,6 @@ from .columns import Columns, Totals
 from .config import FitPlan
 from .job import Integers
 
-__all__ = [
-    "AHEAD",
-    "UNIT_BYTES",
-    "Places",
-    "Segment",
-    "TableFitPlan",
-    "layout",
-    "memory_for",
-    "pack_totals",
-    "places",
-    "registers",
-    "unpack_answer",
-]
-
 #: bytes of a number in memory
 UNIT_BYTES = 8
 #: words of the answer between the sums and memory

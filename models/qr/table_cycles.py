@@ -20,8 +20,6 @@ from .shell import FitError
 from .solver import solved
 from .table_config import AHEAD, UNIT_BYTES, Segment, TableFitPlan
 
-__all__ = ["bound", "machine_bound", "run", "words_read"]
-
 #: cycles from a number's choice to where it is in a word, and where its conversion begins
 GATHER, CHOOSE = 3, 2
 

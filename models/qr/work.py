@@ -28,8 +28,6 @@ from .layout import (
 )
 from .shell import FitError
 
-__all__ = ["Fails", "Work"]
-
 
 class Fails(StrEnum):
     """Where a job's error is found: nothing behind that is done for it."""

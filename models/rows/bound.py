@@ -13,8 +13,6 @@ from ..memory.dram import Dram, Mapping
 from ..memory.timing import Memory
 from .unit import RowUnitConfig
 
-__all__ = ["RowTerms", "best_fixed", "busiest", "busiest_bank", "fewest_fetched", "row_terms"]
-
 
 class RowTerms(NamedTuple):
     """Least cycles of a row unit for a trace, term by term; rows that are fetched are the fewest that any store of so many lines fetches.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["row_bytes"]
-
 
 def row_bytes(columns: Sequence[int], code_bytes: int) -> int:
     """Return the bytes of a row of models with so many columns each, which share it: the next power of two, at least a code."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ..errors import HardwareCode
 
-__all__ = ["IndexCode", "RowCode"]
-
 
 class IndexCode(HardwareCode):
     """What stopped a run on indices."""

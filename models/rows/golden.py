@@ -14,8 +14,6 @@ import numpy as np
 
 from ..numerics.formats import Codes, Format
 
-__all__ = ["CHANGES", "TOO_WIDE", "Changes", "NoRow", "Table", "in_order", "taken"]
-
 #: changes of rows and the unit that does each; "set" has none
 CHANGES = {"add": "add", "subtract": "sub", "max": "max", "min": "min", "set": ""}
 

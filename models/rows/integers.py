@@ -13,8 +13,6 @@ import numpy as np
 
 from .hashing import murmur3
 
-__all__ = ["ABSENT", "ARITHMETIC", "COMPARISONS", "hashed", "numbers", "present", "too_wide"]
-
 Array = np.ndarray
 
 ABSENT = int(np.iinfo(np.int64).min)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["SEED", "TAPS", "Counts", "next_random"]
-
 #: the state that the shift register begins with
 SEED = 0xACE1
 #: x^16 + x^14 + x^13 + x^11 + 1

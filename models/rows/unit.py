@@ -29,20 +29,6 @@ from ..numerics.latency import Cost
 from .config import row_bytes
 from .store import SEED, Counts, next_random
 
-__all__ = [
-    "KEEPING",
-    "PASSING",
-    "PINNED",
-    "Directory",
-    "Found",
-    "Place",
-    "Region",
-    "RowTable",
-    "RowUnitConfig",
-    "Slice",
-    "leaving_rows",
-]
-
 #: bits of the number of a batch, and of a count of fetches of which few are under way; batches further back are told as one so far back, which are through
 BATCH_BITS, TICKET_BITS, PAST = 32, 16, 96
 #: rows written back that are not answered yet, at most, a power of two, for few channels

@@ -32,8 +32,6 @@ from ..memory.timing import Ports
 from .store import Counts
 from .unit import MISSES, TUPLES, Directory, Found, RowUnitConfig, leaving_rows
 
-__all__ = ["CAUSES", "Changes", "RowUnitModel"]
-
 #: what lookups wait for, in cycles that exclude each other: a tuple that is not there; room, as many as may be are held; a line that gives way; rows
 #: that wait to be asked for. And what the first of these waits for: batches that are not through; rows that are written back, and their answers;
 #: the memory port, which takes no request

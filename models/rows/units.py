@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from ..numerics.latency import Cost
 from .integers import COMPARISONS
 
-__all__ = ["IntegerUnit", "Range", "integer_unit", "width_of"]
-
 #: the least and the greatest of some integers
 Range = tuple[int, int]
 

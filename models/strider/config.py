@@ -18,8 +18,6 @@ from .isa import FIXED_TYPES
 from .landing import Integers
 from .layout import Source, TupleLayout
 
-__all__ = ["PortConfig", "WalkConfig"]
-
 
 @dataclass(frozen=True)
 class WalkConfig:

@@ -13,8 +13,6 @@ from .machine import Event, Machine
 from .program import generate
 from .table import chunks, classify
 
-__all__ = ["END", "ERROR", "NULL", "TUPLE", "VOID", "Costs", "Events", "analyse"]
-
 #: what an event of a page is, as `machine.Event` has it
 _KINDS = {name: number for number, name in enumerate(("tuple", "null", "end", "error", "void"))}
 TUPLE, NULL = _KINDS["tuple"], _KINDS["null"]

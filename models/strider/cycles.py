@@ -28,8 +28,6 @@ from ..ring import Arrivals
 from .config import PortConfig
 from .costs import END, ERROR, NULL, TUPLE, VOID, Costs, Events
 
-__all__ = ["Collector", "PortModel"]
-
 
 class _Stood(NamedTuple):
     """Where a port stood at a page's first tuple: the page, how many after it are alike, the cycle, `PortModel.state`."""

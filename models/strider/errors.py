@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ..errors import HardwareCode
 
-__all__ = ["PageError"]
-
 _CORRUPT = (
     "the page is damaged, or it is no page of this table: "
     "PostgreSQL's pg_amcheck and pg_checksums look closer"

@@ -11,8 +11,6 @@ from ..heap.page import TUPLE_BITMAP
 from ..heap.schema import TYPES
 from .isa import BITMAP_GROUP, FIELDS, FIXED_TYPES, Base, Instruction, Op, decode, short_possible
 
-__all__ = ["FIXED_COUNT_BITS", "FixedProgram", "Form", "Port", "window_stride"]
-
 #: bytes of an array's header, the long kind
 ARRAY_HEADER = 24
 #: bits of a number of pages beside a built-in program

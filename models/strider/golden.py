@@ -76,17 +76,6 @@ from .judge import CODES, RowCounts, count_rows, delivery, judge_rows
 from .layout import Source
 from .program import missing_codes, missing_fits, needed
 
-__all__ = [
-    "PageBytes",
-    "Stop",
-    "array_header",
-    "check_header",
-    "judge",
-    "line_pointer",
-    "lines",
-    "walk_page",
-]
-
 Codes = NDArray[np.int64]
 
 

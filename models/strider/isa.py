@@ -71,20 +71,6 @@ from numpy.typing import NDArray
 
 from ..heap.schema import TYPES
 
-__all__ = [
-    "BITMAP_GROUP",
-    "FIXED_TYPES",
-    "WORDS",
-    "Base",
-    "Instruction",
-    "Op",
-    "assemble",
-    "decode",
-    "disassemble",
-    "encode",
-    "short_possible",
-]
-
 #: fixed-length types in the order of their codes in an instruction word
 FIXED_TYPES = ("bool", "int2", "int4", "int8", "float4", "float8")
 

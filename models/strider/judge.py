@@ -16,8 +16,6 @@ from ..numerics.policy import InputPolicy, Unfit
 from .config import WalkConfig
 from .errors import PageError
 
-__all__ = ["CODES", "RowCounts", "count_rows", "delivery", "judge_rows", "verdict"]
-
 #: the errors of values that do not fit
 CODES = {
     Unfit.OVERFLOW: PageError.VALUE_OVERFLOW,

@@ -12,8 +12,6 @@ from ..numerics.formats import Codes, Format
 from ..numerics.policy import Unfit
 from .layout import NUMBERS, Integer
 
-__all__ = ["Integers", "codes", "fits", "may_end"]
-
 Integers = tuple[Integer, ...]
 
 

@@ -14,8 +14,6 @@ from .config import WalkConfig
 from .judge import delivery
 from .table import walk_table
 
-__all__ = ["lost"]
-
 
 def lost(
     walk: WalkConfig, pages: NDArray[np.uint8], parts: Sequence[NDArray[np.int64]]

@@ -49,8 +49,6 @@ from .golden import (
 from .isa import BITMAP_GROUP, FIXED_TYPES, Base, Instruction, Op, short_possible
 from .judge import CODES, verdict
 
-__all__ = ["SETTLED", "Event", "Machine", "Walk"]
-
 #: cycles from an issue to the first one that sees how its own address is aligned
 SETTLED = 2
 #: (first, count) of the bytes that are read of the page header (pd_flags to pd_pagesize_version are wanted) and of a tuple header (t_infomask2 to

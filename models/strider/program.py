@@ -24,15 +24,6 @@ from . import landing
 from .config import PortConfig, WalkConfig
 from .isa import BITMAP_GROUP, FIXED_TYPES, Base, Instruction, Op, encode, short_possible
 
-__all__ = [
-    "generate",
-    "missing_codes",
-    "missing_fits",
-    "missing_numbers",
-    "needed",
-    "port_config",
-]
-
 #: the largest field of an instruction word
 _LIMIT = (1 << 16) - 1
 

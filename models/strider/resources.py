@@ -15,8 +15,6 @@ from ..numerics.limbs import OFFSET_BITS, UNIT_BITS, Limbs
 from .config import PortConfig
 from .isa import Op as Step
 
-__all__ = ["COEFFICIENTS", "features", "flops", "memories"]
-
 #: look-up tables of one of each kind of thing that `features` counts
 COEFFICIENTS = {
     "port": 52.0,

@@ -6,8 +6,6 @@ from bisect import bisect_right
 
 from .costs import TUPLE, Costs
 
-__all__ = ["RowPages"]
-
 
 class RowPages:
     """A table's pages by their rows, from what walking them costs."""

@@ -27,8 +27,6 @@ from .judge import RowCounts, count_rows, delivery, judge_rows
 from .layout import Source
 from .program import needed
 
-__all__ = ["Regular", "Walked", "chunks", "classify", "walk_table"]
-
 #: pages looked at together: bounds the memory that a table needs
 _CHUNK = 2048
 

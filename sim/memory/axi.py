@@ -16,9 +16,6 @@ from ...models.memory import Memory
 from ...models.memory.dram import Channel, Dram
 from .modes import LATEST, NO_MODES, Mode
 
-__all__ = ["AxiMemory"]
-
-
 #: FNV-1a with 64 bits
 _FNV_BASE, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
 

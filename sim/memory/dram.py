@@ -15,8 +15,6 @@ from ...models.memory.dram import Dram, Timing
 from ..native.toolchain import BuildError, build_plain
 from .parameters import parameters
 
-__all__ = ["FastChannel", "fast", "serve"]
-
 _HERE = Path(__file__).parent
 #: commands that a controller issues, in the order of `dram::Command`
 _COMMANDS = ("ACT", "PRE", "PREA", "RD", "WR", "REFab")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from enum import Flag
 
-__all__ = ["LATEST", "NO_MODES", "Mode"]
-
 #: cycles by which something is late are fewer, as in `sim/native/harness.cpp`
 LATEST = 64
 

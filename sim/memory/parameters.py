@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from ...models.memory.dram import DEPTH, Dram
 
-__all__ = ["parameters"]
-
 
 def parameters(memory: Dram) -> NDArray[np.int64]:
     """Return what `dram::Parameters` holds, in its order."""

@@ -14,8 +14,6 @@ import numpy as np
 from ...models.shell import RegisterMap
 from .toolchain import BuildError, PortSpec, build_library, design_ports
 
-__all__ = ["LEVELS", "RECORD", "Library", "RawNote", "build", "level"]
-
 #: g++'s levels: the first compiles quickest, the last ones run quickest
 LEVELS = ("-O0", "-O1", "-O2", "-O3")
 #: cycles that a library of -O0 has run before one of -O1 is compiled (svm on `small`, of so many lines

@@ -16,8 +16,6 @@ from ..windows import Window, Windows
 from .library import Library
 from .session import Session
 
-__all__ = ["NativeMachine"]
-
 #: cycles after which a run without a limit of its own has not come to an end
 _LIMIT = 1 << 40
 

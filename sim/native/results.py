@@ -9,16 +9,6 @@ from enum import IntEnum
 from ...models.errors import Error, HardwareError
 from ...models.shell import RegisterMap, Status
 
-__all__ = [
-    "MonitorState",
-    "Note",
-    "PortStatistics",
-    "ProtocolError",
-    "RegisterError",
-    "RunReport",
-    "Violation",
-]
-
 
 class Violation(IntEnum):
     """What the harness notes about a design's memory traffic. The first two are answered with SLVERR; all others are design errors."""

@@ -27,8 +27,6 @@ from .results import (
     Violation,
 )
 
-__all__ = ["Session"]
-
 _U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
 
 

@@ -13,8 +13,6 @@ from functools import cache
 
 from ...models.shell import TOP
 
-__all__ = ["NO_GRAPHS", "shared_modules"]
-
 #: lines of Verilog, with those of the modules inside, from which on a module is large
 LARGE = 2000
 #: Verilator's option

@@ -20,8 +20,6 @@ from time import monotonic, sleep, time
 
 from ..staging import held, staging, sweep
 
-__all__ = ["alone", "check_room", "intact", "publish", "text_of", "trim"]
-
 _MARK = b"\n// penstock sha256 "
 _TRAILER = len(_MARK) + 64 + 1  #: mark, hexadecimal digest, end of the line
 #: the cache is trimmed to this size, least recently used first

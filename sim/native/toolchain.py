@@ -30,20 +30,6 @@ from ..staging import staging
 from .shared import NO_GRAPHS, shared_modules
 from .store import alone, check_room, intact, publish, trim
 
-__all__ = [
-    "NATIVE",
-    "BuildError",
-    "PortSpec",
-    "build_library",
-    "build_model",
-    "build_plain",
-    "build_text",
-    "cache_folder",
-    "design_ports",
-    "verilator_root",
-    "wave_format",
-]
-
 #: Verilator warnings that Amaranth's output causes by its nature: `case` without `default` after an assignment of all its
 #: signals, `!` on vectors, operands narrower than the result, signals of width zero, comparisons that are
 #: always true; names that C++ has as well, which Verilator changes

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from ..native.toolchain import BuildError
 
-__all__ = ["FAMILIES", "LINT", "cell_models"]
-
 #: of each family: Yosys's file of simulation models, Penstock's own files
 _FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "ecp5": ("lattice/cells_sim_ecp5.v", ("ram.v", "ecp5.v")),

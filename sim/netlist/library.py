@@ -10,8 +10,6 @@ from ..native import Library, PortSpec
 from ..native import build as build_native
 from .cells import LINT, cell_models
 
-__all__ = ["build"]
-
 
 def build(
     netlist: str,

@@ -6,8 +6,6 @@ import gc
 import os
 import signal
 
-__all__ = ["main"]
-
 
 def _leave(*_: object) -> None:
     """End at once: while modules are loaded, and after the command, nothing is to be put right."""

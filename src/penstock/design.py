@@ -23,8 +23,6 @@ from penstock.runs.run import Run
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Design", "compile", "load"]
-
 
 @dataclass(frozen=True, repr=False)
 class Design:

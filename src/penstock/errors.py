@@ -11,19 +11,6 @@ from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
 from penstock.dsl.core.hints import closest
 from penstock.models.errors import Error
 
-__all__ = [
-    "Conflict",
-    "OptionError",
-    "RunWarning",
-    "bad_value",
-    "check_path",
-    "no_option",
-    "no_order",
-    "no_sessions",
-    "not_both",
-    "not_one_of",
-]
-
 
 class RunWarning(UserWarning):
     """What a user should know of a design or a run that goes on."""

@@ -27,8 +27,6 @@ from penstock.host.sources import Table
 from penstock.runs.run import Run
 from penstock.scores.scoring import HOST, on_host, score_design
 
-__all__ = ["Estimator"]
-
 #: parameters that are options of `ps.compile`
 _COMPILED = ("epochs", "metas", "on_singular")
 #: no names of a kernel's variables

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["Shown", "Terminated", "exported", "opened", "optional", "page", "predicted", "taken"]
-
 #: returns a design or a run as an HTML element
 page: Callable[[Any], str] = str
 #: returns what a source holds, by the engine's name, the source and the rest of what was given

@@ -13,19 +13,6 @@ from penstock.models.errors import Error
 from penstock.models.inputs import Input
 from penstock.sim.staging import staging, sync
 
-__all__ = [
-    "MANIFEST",
-    "OutputError",
-    "as_json",
-    "as_npz",
-    "check_file",
-    "check_folder",
-    "earlier",
-    "write_file",
-    "write_folder",
-]
-
-
 #: says that a folder holds a design, and what stands in its files
 MANIFEST = "manifest.json"
 _ELSEWHERE = "choose a place on another disk, or make room on this one"

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from penstock.boards.catalogue import targets
-from penstock.boards.records import Misread, from_json, read
+from penstock.boards.records import Misread, read
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
 from penstock.errors import bad_value
@@ -18,16 +18,6 @@ from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.plugins import absent
 from penstock.models.target import Link as LinkRecord
 from penstock.models.target import Target
-
-__all__ = [
-    "from_json",
-    "link_named",
-    "link_of",
-    "linked",
-    "target_named",
-    "timing_of",
-    "with_bus",
-]
 
 #: bytes that a memory port may have, as a target's description does
 BUSES = (4, 8, 16, 32, 64)

@@ -9,8 +9,6 @@ from urllib.parse import quote, unquote, urlsplit
 from ..errors import SourceError
 from ..features import NO_FEATURES, Features, asked, pairs
 
-__all__ = ["Address", "parse", "public"]
-
 _FORM = "the form is postgresql://user@host/database?table=NAME, or ?query=SELECT … in place of the table"
 _OURS = ("table", "query", "features", "onehot")
 

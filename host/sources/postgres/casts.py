@@ -13,8 +13,6 @@ from ..errors import table_error
 from ..features import Features
 from .catalog import Attribute
 
-__all__ = ["CATEGORIES", "WHOLE", "Feature", "always", "as_stored", "asked", "feature"]
-
 _ROUNDED = "to the nearest float8; exact where float8 holds the number"
 #: type -> (type here, expression, in words): cast wherever they stand
 _ALWAYS = {

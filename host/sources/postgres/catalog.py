@@ -13,8 +13,6 @@ from ....models.heap.values import DTYPES
 from .locks import Altered
 from .names import theirs
 
-__all__ = ["Attribute", "Relation", "attributes", "described", "find", "relation", "schema_columns"]
-
 _KINDS = {
     "r": "a table",
     "m": "a materialised view",

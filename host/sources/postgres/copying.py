@@ -17,8 +17,6 @@ import numpy.typing as npt
 from ....models.heap.schema import TYPES
 from ....models.heap.values import DTYPES, array_body, varlena
 
-__all__ = ["Values", "array_lengths", "columns_of", "messages", "one_length", "sent"]
-
 _HEADER, _TRAILER = 19, 2
 _BATCH = 1 << 14  # rows taken apart together, at most
 

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
-__all__ = ["counting"]
-
 #: bytes of a table from which a second session is worth its start
 _LARGE = 1 << 23
 

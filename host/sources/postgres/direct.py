@@ -41,8 +41,6 @@ from .catalog import Relation
 from .copying import array_lengths, columns_of, messages, one_length, sent
 from .counting import counting
 
-__all__ = ["NotDirect", "Pages", "read_pages"]
-
 Bytes = npt.NDArray[np.uint8]
 _ACROSS = 8  # pages a row, from buffers
 _BATCH = 64  # pages a row, from files

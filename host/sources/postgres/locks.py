@@ -33,8 +33,6 @@ from typing import Any, TypeVar
 from ..errors import SourceError, server_error
 from .names import settle
 
-__all__ = ["LOCK_SECONDS", "Altered", "Locks"]
-
 LOCK_SECONDS = 30
 #: what is altered again and again is read so often at least, and for so many seconds
 _TRIES, _TRY_SECONDS = 20, 10

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["settle", "theirs"]
-
 # calls of functions by their qualified names, with literals of the declared types: nothing else is looked up
 _KEEP = "SELECT pg_catalog.set_config('penstock.search_path', pg_catalog.current_setting('search_path'), false)"
 _OURS = "SELECT pg_catalog.set_config('search_path', '', {})"

@@ -17,8 +17,6 @@ from .catalog import Attribute
 from .copying import array_lengths, columns_of, one_length
 from .names import theirs
 
-__all__ = ["read_rows"]
-
 
 def read_rows(
     source: Any,

@@ -21,8 +21,6 @@ from .locks import Altered, Locks
 from .names import theirs
 from .rows import read_rows
 
-__all__ = ["open_postgres"]
-
 #: characters of a server's message that are shown, and of the parts of a longer one
 _LONGEST, _BEGIN_OF_LINE, _END_OF_LINE = 300, 120, 120
 

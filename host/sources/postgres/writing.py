@@ -13,8 +13,6 @@ from .address import parse, public
 from .catalog import find
 from .names import settle, theirs
 
-__all__ = ["IF_EXISTS", "write_models"]
-
 #: what to do where the table is there
 IF_EXISTS = ("fail", "replace", "append")
 _COLUMNS = (

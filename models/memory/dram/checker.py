@@ -9,8 +9,6 @@ from .commands import ALIASES, Command, Constraint, commands_of, constraints_of
 from .organisation import Address
 from .timing import Timing
 
-__all__ = ["Broken", "Checker"]
-
 
 class Broken(AssertionError):
     """A command came too early, or to a bank in the wrong state."""

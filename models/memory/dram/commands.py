@@ -14,16 +14,6 @@ from itertools import product
 from .organisation import LEVELS
 from .timing import Timing
 
-__all__ = [
-    "ALIASES",
-    "COMMANDS",
-    "STANDARDS",
-    "Command",
-    "Constraint",
-    "commands_of",
-    "constraints_of",
-]
-
 
 @dataclass(frozen=True)
 class Command:

@@ -29,8 +29,6 @@ from .checker import Checker
 from .organisation import Address
 from .timing import Timing
 
-__all__ = ["DEPTH", "Controller", "Issued", "Mapping"]
-
 #: requests that a controller sees at once
 DEPTH = 32
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from . import presets
 from .timing import Timing
 
-__all__ = ["CURRENTS", "Currents", "Picojoules", "loaded", "per_bit", "picojoules"]
-
 
 @dataclass(frozen=True)
 class Currents:

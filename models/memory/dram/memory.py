@@ -28,8 +28,6 @@ from ..window import split
 from .controller import Controller
 from .timing import Timing
 
-__all__ = ["Channel", "Dram", "DramReads", "DramWrites", "PlainChannel", "counted"]
-
 _NEVER = -(1 << 60)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["LEVELS", "Address", "Organisation"]
-
 #: what a constraint may hold within, from the whole device to one bank
 LEVELS = ("device", "channel", "pseudo", "rank", "group", "bank")
 

@@ -12,8 +12,6 @@ from typing import Any
 from .organisation import Organisation
 from .timing import Timing
 
-__all__ = ["ALIASES", "CURRENTS", "PRESETS", "preset"]
-
 
 def _read() -> dict[str, dict[str, Any]]:
     """Return what the file says of each preset, with what it has of another one."""

@@ -9,9 +9,6 @@ from typing import Any
 
 from .organisation import Organisation
 
-__all__ = ["HBM2", "Timing"]
-
-
 #: a channel of 8 Gb
 HBM2 = Organisation(width=64, rows=1 << 15, columns=1 << 7, banks=4, groups=4, pseudos=2)
 

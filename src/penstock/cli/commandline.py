@@ -14,20 +14,6 @@ from penstock.engines.discovery import engines
 from penstock.engines.options import Count, Once, Option, Request
 from penstock.errors import Conflict
 
-__all__ = [
-    "BUS",
-    "DATA",
-    "KERNEL",
-    "OUTPUT",
-    "PLAN",
-    "REPORT",
-    "Command",
-    "check_page",
-    "grouped",
-    "parameters",
-    "request",
-]
-
 Parameters = Callable[[], list[click.Parameter]]
 
 

@@ -11,8 +11,6 @@ from click.shell_completion import CompletionItem
 
 from penstock.models.inputs import Input, InputError
 
-__all__ = ["boards", "codes", "formats", "kernels", "papers", "targets"]
-
 #: formats that a word may become; `fixed:I,F` and `float:E,F` have more
 _FORMATS = ("float32", "bfloat16", "float16", "fixed:8,8", "fixed:8,24", "fixed:16,16", "mx8")
 

@@ -17,8 +17,6 @@ from rich_click import RichGroup
 from penstock.cli.state import State
 from penstock.models import plugins
 
-__all__ = ["State", "main", "program", "run"]
-
 
 @click.group(
     cls=RichGroup,

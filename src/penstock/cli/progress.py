@@ -12,8 +12,6 @@ from rich.console import Console
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["Steps"]
-
 Advance = Callable[[int], None]
 
 

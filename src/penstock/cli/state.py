@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from penstock.runs.failures import Failure
     from penstock.runs.outcome import Outcome
 
-__all__ = ["State"]
-
 
 def _console(**options: Any) -> Console:
     return Console(highlight=False, markup=False, **options)

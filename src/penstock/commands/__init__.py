@@ -8,8 +8,6 @@ from collections.abc import Iterator
 
 import click
 
-__all__ = ["commands"]
-
 
 def commands() -> Iterator[click.Command]:
     """Return all shared commands."""

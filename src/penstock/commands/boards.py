@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from penstock.models.link.ethernet import Station
     from penstock.models.resources import Resources
 
-__all__ = ["COMMANDS", "board_named", "compile_for"]
-
 
 def board_named(name: str, trust: bool = False) -> Target:
     """Return a board. Raises KernelError: E821; E807 for a file that names code of its own, where its user does not `trust` it."""

@@ -14,8 +14,6 @@ from penstock.report.rows import Column, Grid, Part
 if TYPE_CHECKING:
     from penstock.dsl.core.passes import Walked
 
-__all__ = ["COMMANDS"]
-
 
 @click.pass_obj
 def _check(state: State, **values: Any) -> int:

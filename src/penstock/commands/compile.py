@@ -11,8 +11,6 @@ from penstock.cli.commandline import BUS, DATA, KERNEL, OUTPUT, PLAN, Command, p
 from penstock.cli.state import State
 from penstock.engines.options import Once
 
-__all__ = ["COMMANDS"]
-
 
 @click.pass_obj
 def _compile(state: State, **values: Any) -> None:

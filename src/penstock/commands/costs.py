@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from penstock.report.rows import Facts
     from penstock.runs.accounts import Account, Machine
 
-__all__ = ["COSTS", "check_costs", "costs"]
-
 
 @grouped("Costs beside the engine")
 def COSTS() -> list[click.Parameter]:

@@ -13,8 +13,6 @@ from penstock.cli.state import State
 from penstock.engines.options import TRUST, Count, IPAddress, Once
 from penstock.errors import Conflict
 
-__all__ = ["COMMANDS"]
-
 
 @click.pass_obj
 def _emulate(

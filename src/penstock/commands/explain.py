@@ -13,8 +13,6 @@ from penstock.cli.state import State
 from penstock.models.target import RESOURCES, Target
 from penstock.report.rows import Column, Grid
 
-__all__ = ["COMMANDS"]
-
 
 @click.pass_obj
 def _explain(state: State, code: str) -> None:

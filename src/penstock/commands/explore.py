@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from penstock.runs.outcome import Outcome
     from penstock.sweeps.grid import Sweep
 
-__all__ = ["COMMANDS"]
-
 
 @click.pass_obj
 def _explore(state: State, **values: Any) -> int:

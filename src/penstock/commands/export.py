@@ -11,8 +11,6 @@ from penstock.cli.commandline import BUS, DATA, KERNEL, OUTPUT, PLAN, Command, g
 from penstock.cli.state import State
 from penstock.engines.options import Bits, Once
 
-__all__ = ["COMMANDS"]
-
 #: a run is recorded, so the options are those of the command that runs
 _AS = "simulate"
 

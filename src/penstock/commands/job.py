@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from penstock.engines.options import Request
     from penstock.models.target import Target
 
-__all__ = ["Job"]
-
 
 @dataclass(frozen=True)
 class Job:

@@ -21,8 +21,6 @@ from penstock.cli.state import State
 from penstock.commands.costs import COSTS, check_costs, costs
 from penstock.engines.options import Count, Once
 
-__all__ = ["COMMANDS"]
-
 
 @click.pass_obj
 def _model(state: State, **values: Any) -> int:

@@ -13,8 +13,6 @@ from penstock.engines.options import Once
 from penstock.models.plugins import Offer, offers
 from penstock.report.rows import Column, Grid
 
-__all__ = ["COMMANDS"]
-
 
 def _all() -> list[Offer]:
     """Return what distributions offer of everything that they may."""

@@ -17,8 +17,6 @@ from penstock.engines.options import Once
 from penstock.models.plugins import absent, left_out
 from penstock.report.rows import Chart, Facts, Grid, Part
 
-__all__ = ["COMMANDS"]
-
 
 @click.pass_obj
 def _reproduce(

@@ -13,8 +13,6 @@ from penstock.commands.simulate import How, run_hardware, verdict
 from penstock.engines.discovery import engine_named
 from penstock.engines.options import Once
 
-__all__ = ["COMMANDS"]
-
 
 @click.pass_obj
 def _score(state: State, **values: Any) -> int:

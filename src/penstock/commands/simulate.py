@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from penstock.models.memory import Memory
     from penstock.runs.run import Run
 
-__all__ = ["COMMANDS", "How", "run_hardware", "verdict"]
-
 
 @dataclass(frozen=True)
 class How:

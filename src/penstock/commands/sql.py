@@ -7,8 +7,6 @@ import click
 from penstock.cli.commandline import Command
 from penstock.engines.options import Once
 
-__all__ = ["COMMANDS"]
-
 _DSN = Once(
     ("--dsn",),
     metavar="URI",

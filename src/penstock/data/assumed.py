@@ -18,8 +18,6 @@ from penstock.models.strider.config import PortConfig, WalkConfig
 from penstock.models.strider.costs import Costs, analyse
 from penstock.models.target import Target
 
-__all__ = ["Assumed", "assume", "fitted", "paged"]
-
 
 @dataclass(frozen=True)
 class Assumed:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.models.numerics.policy import InputPolicy
 
-__all__ = ["input_policy"]
-
 
 def input_policy(
     on_overflow: str | None = None,

@@ -14,8 +14,6 @@ from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.golden import walk_page
 from penstock.runs.failures import Failure, hardware_failure
 
-__all__ = ["RowError", "learning_error", "open_source", "packed_here", "table_failure", "table_on"]
-
 
 class RowError(ValueError):
     """A row that cannot be scored, or learned from. `row`, from 1 on; `column`: what it is called;

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 
 from penstock.designs.folder import AGAIN, unfit
 
-__all__ = ["bounded"]
-
 #: seconds of the processor for any folder, and for each of its bytes (`logistic` of two features: 2 s for 368,307 bytes)
 _SECONDS, _OF_BYTE = 9.0, 30e-6
 #: bytes that count for the time: the largest design known, a map's, has 2.6 MB of Verilog, and whoever sends a folder may fill it up

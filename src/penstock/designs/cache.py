@@ -10,8 +10,6 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-__all__ = ["kept", "recalled", "remembered"]
-
 #: packages whose code decides what Verilog comes of a plan, whole
 _PACKAGES = ("penstock.hdl", "penstock.models", "penstock.sim", "penstock.dsl", "penstock.boards")
 

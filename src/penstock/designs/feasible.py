@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
     from penstock.engines.base import Design, Engine, Given
 
-__all__ = ["check_bus", "feasible"]
-
 #: what no shell reads, and no address of a server
 _WORD = re.compile(r"(?!.*//)[\w@%+=:,./-]+", re.ASCII)
 #: times that a slower clock may ask for another plan

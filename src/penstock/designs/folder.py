@@ -19,19 +19,6 @@ from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, error
 from penstock.models.inputs import Input
 from penstock.output import MANIFEST, OutputError, as_json
 
-__all__ = [
-    "AGAIN",
-    "FORMAT",
-    "MANIFEST",
-    "FolderError",
-    "again",
-    "folder_error",
-    "read_folder",
-    "sealed",
-    "unfit",
-    "untrusted",
-]
-
 #: of manifests: version 1 could not be checked, version 2 named a target that had to be known, version 3 had recurrences by decays and
 #: fits over columns of one format, version 4 had recurrences that load zeros
 FORMAT = 5

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from penstock.sim.machine import Machine
     from penstock.sim.native import Library, PortSpec
 
-__all__ = ["Design"]
-
 
 @dataclass(frozen=True)
 class Design(hooks.Shown, ABC):

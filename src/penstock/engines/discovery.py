@@ -16,17 +16,6 @@ from penstock.engines.engine import Engine
 from penstock.models import plugins
 from penstock.models.errors import ErrorCode, HardwareCode
 
-__all__ = [
-    "GROUP",
-    "PAPERS",
-    "engine_named",
-    "engine_names",
-    "engine_of",
-    "engines",
-    "error_pages",
-    "papers",
-]
-
 #: the entry points of engines of other distributions
 GROUP = "penstock.engines"
 #: those of reports on papers

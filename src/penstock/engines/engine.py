@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from .design import Design
 
-__all__ = ["Engine"]
-
 
 class Engine(ABC):
     """The registration of an engine.

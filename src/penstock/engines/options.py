@@ -15,24 +15,6 @@ from penstock.errors import Conflict, bad_value, not_one_of
 from penstock.models.numerics.policy import ON_NAN, ON_OVERFLOW
 from penstock.models.resources import AIM
 
-__all__ = [
-    "FILL",
-    "INPUTS",
-    "RING",
-    "TABLE",
-    "TRUST",
-    "Bits",
-    "Count",
-    "IPAddress",
-    "Law",
-    "Number",
-    "Once",
-    "Option",
-    "Pair",
-    "Request",
-    "taken",
-]
-
 
 class Once(click.Option):
     """An option with one value: given again with another one, it is a mistake, not overridden."""

@@ -14,8 +14,6 @@ from penstock.dsl.core.scores import ScoreKernel, graph_from_json, graph_to_json
 from penstock.models.heap.schema import Schema
 from penstock.models.target import Target
 
-__all__ = ["Groups", "ScoreError", "Scoring", "no_score"]
-
 
 class ScoreError(KernelError, ValueError):
     """A run scores no rows, or not these (E631 to E633)."""

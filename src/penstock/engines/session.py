@@ -10,8 +10,6 @@ import numpy as np
 
 from penstock.models.errors import Error
 
-__all__ = ["Session", "SessionError"]
-
 
 class SessionError(Error):
     """What a session was asked for and does not do; it stays as it was."""

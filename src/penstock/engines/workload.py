@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from penstock.runs.failures import Failure
     from penstock.sim.machine import Metered
 
-__all__ = ["AssumedRows", "Bound", "Cycles", "Given", "Result", "Workload"]
-
 
 @dataclass(frozen=True)
 class Given:

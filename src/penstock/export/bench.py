@@ -14,8 +14,6 @@ from penstock.sim.recorder import Read, Recorder, Started, Written
 if TYPE_CHECKING:
     from penstock.sim.native import PortSpec
 
-__all__ = ["Bench", "BenchPort", "bench_of"]
-
 _PUT, _COMPARE, _SET = 1, 2, 3
 _CHECK, _WAIT, _CYCLES = 4, 5, 6
 

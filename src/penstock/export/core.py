@@ -15,8 +15,6 @@ from .names import module_names
 if TYPE_CHECKING:
     from penstock.engines.design import Design
 
-__all__ = ["Core", "Port", "core_of", "with_attributes"]
-
 #: where Python's own modules are: a state machine's signal is made in `contextlib`
 _PYTHON = Path(os.__file__).resolve().parent
 #: bits of AxPROT and AxCACHE (AXI4, table A2-2)

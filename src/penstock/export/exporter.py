@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from penstock.engines.design import Design
     from penstock.engines.workload import Workload
 
-__all__ = ["DEFAULT_DATA", "Mismatch", "checked", "export", "exported", "recorded"]
-
 #: rows, or operations, of the run that the bench replays where no data are given
 _ROWS = 24
 DEFAULT_DATA = f"random:rows={_ROWS}"

@@ -16,8 +16,6 @@ from typing import Any
 from penstock.errors import bad_value, not_one_of
 from penstock.models import plugins
 
-__all__ = ["NAMES", "PLAIN", "Flow", "flows", "rendered", "selected"]
-
 #: what is in every export: no flow's file
 PLAIN = "plain"
 _EVERY = frozenset(

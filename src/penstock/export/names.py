@@ -9,8 +9,6 @@ from keyword import kwlist
 
 from penstock.dsl.core.diagnostics import Span, error
 
-__all__ = ["check_ip", "class_name", "module_names"]
-
 #: the core's name before it had this one
 _OURS = ("penstock",)
 #: words of SystemRDL 2.0 (Accellera, 2018, table 3: keywords) and names of headers of C99 (7.1.2), which `sw/NAME.h` would hide

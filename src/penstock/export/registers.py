@@ -8,8 +8,6 @@ from typing import Any
 from penstock.models.errors import ErrorCode, ErrorEntry
 from penstock.models.shell import IDENTITY, VERSION, Register, RegisterMap
 
-__all__ = ["described"]
-
 #: words of SystemRDL 2.0 (Accellera, annex B and 5.1) that a name may meet
 _RDL = frozenset(
     """abstract accesstype addressingtype addrmap alias all bit boolean bothedge compact component componentwidth

@@ -12,8 +12,6 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.sim.processes import Threads, run
 from penstock.sim.staging import staging
 
-__all__ = ["MEMORY_MAPS", "check_peakrdl", "register_files"]
-
 #: exporters, and the C that they write, by the file or folder that they make
 _MADE = {"html": "html", "{ip}_regs.h": "c-header --std gnu99", "{ip}.xml": "ip-xact"}
 #: the name under which IP-XACT's element of that name is returned

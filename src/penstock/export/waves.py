@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from .core import Core, Port
 
-__all__ = ["Group", "Signal", "hiding", "waves_of"]
-
 #: registers and wires of the module in the shell that say what a run does
 _DECLARED = re.compile(
     r"^  (?:\(\* (?:.*?, )?src = \"([^\"]+)\" \*\) )?(?:reg|wire) (?:\[(\d+):0\] )?(\w+)(?: = .*)?;$",

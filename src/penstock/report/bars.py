@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["bars"]
-
 _LEFT, _RIGHT, _TOP = 52, 12, 34
 _BOTTOM, _AXES = 26, 184
 #: room that slanted names need, and px of a character of the legend

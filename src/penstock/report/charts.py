@@ -34,8 +34,6 @@ from .words import amount, short
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["KINDS", "bars", "draw", "gantt", "path", "picture", "resources", "roofline", "shares"]
-
 
 def shares(*, total: int, parts: Mapping[str, int]) -> Drawing:
     """Draw how many cycles each part takes by itself, beside the whole run's `total`."""

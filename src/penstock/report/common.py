@@ -13,21 +13,6 @@ from penstock.runs.outcome import Outcome, differences, not_compared
 from .rows import Chart, Facts, Part, Row, Verdict
 from .words import amount, plural, rate, resource_text, seconds_text
 
-__all__ = [
-    "agreement",
-    "bound_terms",
-    "cycle_rows",
-    "input_rows",
-    "read_rows",
-    "resources",
-    "ring_rows",
-    "roofline_chart",
-    "shared_charts",
-    "shares_chart",
-    "speed_rows",
-    "written",
-]
-
 
 def _hardware(outcome: Outcome) -> str:
     """Return what ran, as rows call it."""

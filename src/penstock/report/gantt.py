@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["gantt"]
-
 _HATCHES = ("", "//", "--", "||")
 #: most rows, bars and lines of the kernel that a schedule shows
 _ROWS, _BARS, _LINES = 40, 600, 16

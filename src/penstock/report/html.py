@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from penstock.engines.design import Design
     from penstock.runs.run import Run
 
-__all__ = ["of_design", "of_run", "page"]
-
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 

@@ -12,18 +12,6 @@ from typing import Any
 
 from .rows import Chart, Column, Facts, Grid
 
-__all__ = [
-    "Cell",
-    "beside",
-    "chart",
-    "facts",
-    "figures",
-    "geomean",
-    "number",
-    "plain",
-    "records",
-]
-
 
 @dataclass(frozen=True)
 class Cell:

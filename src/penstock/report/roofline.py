@@ -27,8 +27,6 @@ from .words import short
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["roofline"]
-
 _LINE = 17  # px between two lines of text
 #: what is behind text that crosses lines
 _BEHIND = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.5, "alpha": 0.85}

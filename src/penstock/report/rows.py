@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Chart", "Column", "Facts", "Grid", "Part", "Row", "Share", "Verdict"]
-
 
 @dataclass(frozen=True)
 class Verdict:

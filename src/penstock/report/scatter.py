@@ -8,8 +8,6 @@ from typing import Any
 from .svg import COLOURS, GRID, INK, PAPER, WIDTH, Drawing, axes_of, cut, figure, nothing
 from .words import short
 
-__all__ = ["scatter"]
-
 _HEIGHT, _LEFT, _RIGHT = 360, 76, 24
 _TOP, _BOTTOM = 40, 52
 _LEGEND, _CHARACTER = 1 - 16 / _HEIGHT, 7.4  #: where it is, and px of a character

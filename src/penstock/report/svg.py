@@ -18,31 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "BLUE",
-    "COLOURS",
-    "FONT",
-    "GREEN",
-    "GRID",
-    "INK",
-    "MUTED",
-    "ORANGE",
-    "PAPER",
-    "PURPLE",
-    "RED",
-    "SKY",
-    "WIDTH",
-    "Drawing",
-    "axes_of",
-    "counted",
-    "cut",
-    "drawing",
-    "figure",
-    "nothing",
-    "png",
-    "svg",
-]
-
 #: width of every chart in px, and the size of its text
 WIDTH, FONT = 700, 11.5
 #: colours that the page chooses, by a variable of its style sheet; a picture has these

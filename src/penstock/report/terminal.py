@@ -13,8 +13,6 @@ from rich.text import Text
 
 from .rows import Chart, Facts, Grid, Part, Share, Verdict
 
-__all__ = ["show"]
-
 _BAR = 16
 #: the widest column of names; longer ones are wrapped
 _NAME = 28

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 
-__all__ = ["versions"]
-
 
 def _version(package: str) -> str:
     try:

@@ -9,21 +9,6 @@ from penstock.models.memory import Dram, Memory
 from penstock.models.resources import Resources
 from penstock.models.target import Target
 
-__all__ = [
-    "SIZES",
-    "amount",
-    "byte_rate",
-    "grams_text",
-    "plural",
-    "rate",
-    "resource_text",
-    "seconds_text",
-    "short",
-    "size_text",
-    "target_text",
-    "values_text",
-]
-
 #: powers of ten by their letters
 SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 

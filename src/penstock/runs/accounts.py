@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from penstock.host.peers import Measured
     from penstock.host.sources import Table
 
-__all__ = ["Account", "Machine", "Moved", "account", "decoded", "machine_of"]
-
 #: bytes of pages that our decoder is timed on
 _SAMPLE = 8 << 20
 

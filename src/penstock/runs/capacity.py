@@ -10,8 +10,6 @@ from penstock.dsl.core.diagnostics import KernelError, Span, error
 from penstock.engines.workload import Workload
 from penstock.models.target import Target
 
-__all__ = ["check_memory"]
-
 #: page slots a port of the rings that are tried
 _RINGS = (16, 8, 4, 2)
 

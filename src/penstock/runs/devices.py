@@ -26,8 +26,6 @@ from penstock.host.device import (
 from penstock.models.plugins import Unusable, absent, load
 from penstock.models.shell import RegisterMap
 
-__all__ = ["generated", "open_device", "running", "transports"]
-
 #: bytes of memory of a device in simulation whose board is not known, or has SDRAM
 _LITTLE = 1 << 18
 #: most bytes of memory of a card in simulation, where nobody asks for more

@@ -16,18 +16,6 @@ from penstock.hooks import Terminated
 from penstock.models.errors import Error, HardwareError
 from penstock.models.plugins import absent
 
-__all__ = [
-    "DISAGREE",
-    "INTERNAL",
-    "INTERRUPTED",
-    "TERMINATED",
-    "USER",
-    "Failure",
-    "failure",
-    "hardware_failure",
-    "public",
-]
-
 USER, INTERNAL = 1, 2
 DISAGREE, INTERRUPTED, TERMINATED = 3, 130, 143
 

@@ -11,8 +11,6 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.models.target import Target
 from penstock.sim.netlist import FAMILIES
 
-__all__ = ["family_of", "netlist", "yosys"]
-
 
 def family_of(target: Target, family: str | None = None, option: str = "--backend") -> str:
     """Return the family whose cells a netlist for `target` has: the one that is asked for, else the target's. Raises KernelError (E829), which names the

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from penstock.runs.accounts import Account
     from penstock.runs.run import Run
 
-__all__ = ["SCHEMA", "Outcome", "differences", "not_compared"]
-
 #: of the report's keys: report/outcome.schema.json; another number where one changes its meaning or goes
 SCHEMA = 1
 #: results of more values than this go to a file of their own beside the report

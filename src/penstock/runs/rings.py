@@ -17,8 +17,6 @@ from penstock.models.target import Target
 from penstock.sim.machine import Feed, Metered
 from penstock.targets import link_of
 
-__all__ = ["WAITS", "bring", "least", "lines", "waited"]
-
 #: the counter of cycles in which an engine waits for pages
 WAITS = "waits_for_pages"
 

@@ -30,21 +30,6 @@ if TYPE_CHECKING:
     from penstock.scores.files import Scores
     from penstock.sim.machine import Machine, Progress
 
-__all__ = [
-    "BACKENDS",
-    "MACHINES",
-    "METERED",
-    "WAVES",
-    "Run",
-    "carry_out",
-    "check_options",
-    "golden",
-    "hardware",
-    "model",
-    "parted",
-    "run",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Run(hooks.Shown):

@@ -14,8 +14,6 @@ from penstock.engines.score import ScoreError, Scoring
 from penstock.models.inputs import Input
 from penstock.output import as_npz
 
-__all__ = ["read_run", "run_files", "used"]
-
 #: says in a manifest that the folder holds a run
 KIND = "run"
 _AGAIN = "write it again with run.save"

@@ -10,8 +10,6 @@ import numpy as np
 from penstock.host.sources import SourceError
 from penstock.output import as_npz
 
-__all__ = ["Scores", "check_suffix", "encoded"]
-
 
 @dataclass(frozen=True, eq=False)
 class Scores:

@@ -29,18 +29,6 @@ if TYPE_CHECKING:
 
     from penstock.runs.failures import Failure
 
-__all__ = [
-    "BACKENDS",
-    "HOST",
-    "POLICIES",
-    "check_policies",
-    "on_host",
-    "predict",
-    "score_design",
-    "score_table",
-    "scores_of",
-]
-
 #: the backend that computes in float64
 HOST = "host"
 #: options of `predict` that the scores' design is compiled with

@@ -16,8 +16,6 @@ from penstock.dsl.core.operations import apply
 from penstock.engines.score import ScoreError, Scoring
 from penstock.models.heap.schema import TYPES, Column
 
-__all__ = ["MOST_TERMS", "score_select"]
-
 #: an expression with more terms is refused
 MOST_TERMS = 10_000
 #: exp of less is 0, and of more infinite: the server's function has an error there instead

@@ -18,8 +18,6 @@ from penstock.errors import RunWarning
 from penstock.host.sources.errors import server_error
 from penstock.host.sources.postgres.names import settle
 
-__all__ = ["install", "uninstall"]
-
 _HERE = Path(__file__).parent
 #: whether the schema is a superuser's: NULL where there is none
 _THERE = """

@@ -14,8 +14,6 @@ from penstock.dsl.core.load import from_text
 from penstock.models.errors import Error
 from penstock.runs.run import Run
 
-__all__ = ["Said", "in_sql", "linregr", "logregr", "svm", "train"]
-
 _Array = NDArray[Any]
 _Found = tuple[list[dict[str, Any]], dict[str, Any]]
 #: what is compiled for unless options say otherwise: a part whose many threads the golden model computes as arrays

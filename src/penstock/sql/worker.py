@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from penstock.sql import models
 from penstock.sql.models import Said
 
-__all__ = ["Rows", "main"]
-
 _Array = NDArray[Any]
 #: by an element's type in PostgreSQL, its numbers as they are sent
 _NUMBERS = {21: ">i2", 23: ">i4", 20: ">i8", 700: ">f4", 701: ">f8"}

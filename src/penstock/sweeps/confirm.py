@@ -14,8 +14,6 @@ from penstock.runs.run import carry_out, golden, model
 from .grid import bad
 from .points import Point, Task
 
-__all__ = ["confirmed"]
-
 
 def confirmed(task: Task, point: Point, rows: int) -> dict[str, Any]:
     """Return how a point ran on golden, model and RTL: `differs` says in what they do, "" for nothing.

@@ -26,8 +26,6 @@ from penstock.sim.staging import staging
 from .grid import bad
 from .points import Point, Task, code_of
 
-__all__ = ["Crew", "Dask", "Processes", "serve", "unable"]
-
 #: seconds: between looks at the workers, until a scheduler answers, without any worker
 _LOOK, _CONNECT, _PATIENCE = 0.3, 5.0, 60.0
 #: a point and its row, None where its worker has ended

@@ -29,8 +29,6 @@ from .results import checked, table_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["computed", "explore"]
-
 #: how often a point's worker may end before the point is given up
 _TRIES = 3
 Rows = dict[str, dict[str, Any]]

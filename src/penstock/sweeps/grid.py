@@ -19,8 +19,6 @@ from penstock.targets import target_named
 
 from .points import Point, Task, digest, plain
 
-__all__ = ["MOST", "Sweep", "bad", "listed", "sweep_of"]
-
 #: points of a sweep, at most
 MOST = 100_000
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?::([1-9]\d{,17}))?")

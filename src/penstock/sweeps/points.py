@@ -31,8 +31,6 @@ from penstock.runs.failures import USER, failure
 if TYPE_CHECKING:
     from penstock.runs.run import Run
 
-__all__ = ["FIGURES", "FITS", "Point", "Task", "code_of", "digest", "figures", "plain"]
-
 FITS = "fits"
 #: what a row says of a point that fits, beside what was asked for: what `figures` returns
 FIGURES: dict[str, type] = {

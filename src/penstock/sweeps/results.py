@@ -20,8 +20,6 @@ from .points import FIGURES, FITS, digest
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FILES", "best", "check_any", "checked", "files", "parts", "table_of"]
-
 FILES = ("points.parquet", "points.csv", "points.json", "pareto.html")
 #: rows that a report shows
 _SHOWN = 20

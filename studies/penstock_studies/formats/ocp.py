@@ -17,8 +17,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["OCP", "SMALL", "GroupScaled", "MicroScaled", "SmallFloat", "TwosComplement"]
-
 RANDOM_BITS = 8
 
 

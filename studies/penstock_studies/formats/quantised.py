@@ -12,8 +12,6 @@ from penstock.models.numerics.mx import FAMILY
 
 from .ocp import OCP, SMALL, GroupScaled
 
-__all__ = ["NAMES", "Quantiser", "quantiser"]
-
 
 class Quantiser(Protocol):
     """Rounds numbers; with `random`, bytes of the same shape, stochastically."""

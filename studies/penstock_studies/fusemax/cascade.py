@@ -8,8 +8,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["attention"]
-
 _Array = NDArray[np.float64]
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["MODELS", "Array", "Attention"]
-
 
 @dataclass(frozen=True)
 class Attention:

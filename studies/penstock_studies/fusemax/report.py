@@ -10,8 +10,6 @@ from penstock.report.rows import Part
 
 from .closed_form import MODELS, Array
 
-__all__ = ["as_printed", "parts"]
-
 
 def _data() -> Mapping[str, Any]:
     return figures(__package__, "fusemax")

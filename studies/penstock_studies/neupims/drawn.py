@@ -19,8 +19,6 @@ from ..server.rounds import Design, Round
 from ..server.shapes import generation
 from ..server.timings import memory_timing
 
-__all__ = ["Parts", "parts_of"]
-
 
 class _OneBank(Round):
     """A round of attention with a unit beside each bank."""

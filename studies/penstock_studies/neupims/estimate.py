@@ -9,8 +9,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Channel", "dealt", "halves"]
-
 
 @dataclass(frozen=True)
 class Channel:

@@ -16,8 +16,6 @@ from .drawn import parts_of
 from .estimate import Channel
 from .stages import MODELS, Device, Times
 
-__all__ = ["parts"]
-
 _MODEL, _BATCH, _PROMPT = "zamba2-70b", 128, 1024
 #: where state updates are, whether attention is hidden
 _WAYS = {

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 
 from .estimate import Channel, dealt, halves
 
-__all__ = ["MODELS", "Device", "Shape", "Stage", "Times"]
-
 _WIDTH = 2
 
 

@@ -6,19 +6,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "ATTENTION_LATENCY",
-    "BATCHES",
-    "ENERGY",
-    "NEUPIMS",
-    "NEUPIMS_TOKENS",
-    "SYSTEMS",
-    "THROUGHPUT",
-    "THROUGHPUT_H100",
-    "UPDATE_LATENCY",
-    "UPDATE_SPEEDUP",
-]
-
 
 def _fixed(value: Any) -> Any:
     """Return data in which lists are tuples."""

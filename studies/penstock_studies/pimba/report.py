@@ -14,8 +14,6 @@ from ..server.operators import Category
 from ..server.rounds import Design
 from . import published
 
-__all__ = ["parts"]
-
 _LARGE = tuple(name for name in MODELS if name.endswith("-70b"))
 _BATCH = published.BATCHES[-1]
 #: the paper's systems, and with a plain GPU

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["HONEST", "PUBLISHED", "Assumptions", "Refresh"]
-
 
 class Refresh(Enum):
     """What refresh costs: a round that does not end before the next refresh waits for it, and the refresh

@@ -16,8 +16,6 @@ import numpy as np
 
 from .operators import AllReduce, Attention, Gemm, Operator, Pointwise, Softmax, StateUpdate
 
-__all__ = ["GPUS", "WIDTH", "Energy", "Gpu"]
-
 #: bytes of a weight or an activation
 WIDTH = 2
 _TILES = (1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 320, 384, 448, 512)

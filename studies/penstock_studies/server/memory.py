@@ -20,8 +20,6 @@ from .gpu import Energy
 from .operators import Attention, StateUpdate
 from .rounds import ATOM, BANKS, Design, Round, Staggered, round_of, staggered_cycles
 
-__all__ = ["PimMemory"]
-
 _PSEUDO_CHANNELS = 2
 _HBM = per_bit(preset("pimba"))
 #: picojoules of a row's activation, of a column read or written over the interface, of a COMP

@@ -8,8 +8,6 @@ from .operators import Category
 from .serving import System, serve, systems
 from .shapes import ModelShape
 
-__all__ = ["device_bytes", "latency"]
-
 
 def latency(
     shape: ModelShape, batch: int, context: int, *, assumptions: Assumptions = PUBLISHED

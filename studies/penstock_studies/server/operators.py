@@ -13,17 +13,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "AllReduce",
-    "Attention",
-    "Category",
-    "Gemm",
-    "Operator",
-    "Pointwise",
-    "Softmax",
-    "StateUpdate",
-]
-
 
 class Category(StrEnum):
     """Where latency and energy are booked."""

@@ -20,16 +20,6 @@ from penstock.models.pim.timing import PimTiming
 
 from .assumptions import Assumptions, Refresh
 
-__all__ = [
-    "ATOM",
-    "BANKS",
-    "Design",
-    "Round",
-    "Staggered",
-    "round_of",
-    "staggered_cycles",
-]
-
 #: banks of a pseudo-channel, bytes of a column
 BANKS, ATOM = 16, 32
 

@@ -18,8 +18,6 @@ from .rounds import Design, Staggered
 from .shapes import ModelShape, generation
 from .timings import memory_timing
 
-__all__ = ["OURS", "Breakdown", "System", "serve", "systems"]
-
 
 @dataclass(frozen=True)
 class System:

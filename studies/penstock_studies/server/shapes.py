@@ -24,8 +24,6 @@ from .operators import (
     StateUpdate,
 )
 
-__all__ = ["MODELS", "AttentionShape", "ModelShape", "generation"]
-
 
 @dataclass(frozen=True)
 class AttentionShape:

@@ -9,8 +9,6 @@ from penstock.models.memory.dram import PRESETS, Timing
 
 from .assumptions import Assumptions
 
-__all__ = ["memory_timing"]
-
 #: the clock for which the published figures are right
 _NOMINAL_MHZ = 1000
 #: what takes nanoseconds, whatever the clock; bursts and the distances of columns take clocks

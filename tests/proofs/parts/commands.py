@@ -9,7 +9,7 @@ from harness.environment import WriteMemory
 
 from penstock.hdl.memory import BurstReader, BurstWriter, Prefetcher
 from penstock.hdl.memory.reader import Splitter
-from penstock.models.memory.bursts import window_beats
+from penstock.models.memory.window import window_beats
 
 
 class Bursts:

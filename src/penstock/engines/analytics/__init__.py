@@ -2,6 +2,4 @@
 
 from .engine import AnalyticsEngine
 
-__all__ = ["ENGINE"]
-
 ENGINE = AnalyticsEngine()

@@ -17,8 +17,6 @@ from penstock.runs.outcome import Outcome
 if TYPE_CHECKING:
     from .design import AnalyticsDesign
 
-__all__ = ["busy", "charts"]
-
 
 def busy(outcome: Outcome) -> dict[str, int]:
     """Return the cycles that each part of the engine would take by itself."""

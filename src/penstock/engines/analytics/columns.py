@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from penstock.dsl.core.scores import ScoreKernel
     from penstock.models.heap.schema import Schema
 
-__all__ = [
-    "check_spare",
-    "counted",
-    "counts_learned",
-    "counts_of",
-    "hashed",
-    "index_columns",
-    "used_columns",
-]
-
 
 def counts_of(table: Any) -> Counts | None:
     """Return what says of a table's columns how far their integers count, and how long their arrays are; None without a table."""

@@ -40,8 +40,6 @@ from .design import AnalyticsDesign
 from .equal_loss import PAGES, random_table
 from .equal_loss import measured as measured_peers
 
-__all__ = ["Epoch", "epoch", "measured", "parts", "schema", "tables", "text", "workloads"]
-
 _Work = Mapping[str, Any]
 _Shape = int | tuple[int, int, int]
 _TARGET = "vu9p"

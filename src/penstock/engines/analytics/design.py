@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
     from penstock.sim.native import PortSpec
 
-__all__ = ["AnalyticsDesign"]
-
 
 @dataclass(frozen=True, repr=False)
 class AnalyticsDesign(Design):

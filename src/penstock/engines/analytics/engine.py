@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from .design import AnalyticsDesign
 
-__all__ = ["AnalyticsEngine", "front"]
-
 #: the largest dimension that the search for a size that fits tries
 _LARGEST = 1 << 14
 

@@ -18,8 +18,6 @@ from penstock.models.heap.writer import write_heap
 from .glm import loss
 from .in_c import InC
 
-__all__ = ["PAGES", "measured", "random_table", "rows_of"]
-
 _Rows = NDArray[np.float32]
 #: at the end of the names of peers that begin at a table's pages, as we do
 PAGES = ", from pages"

@@ -32,8 +32,6 @@ from penstock.models.numerics.formats import Codes
 from penstock.runs.failures import Failure
 from penstock.sim.machine import Metered
 
-__all__ = ["Frozen"]
-
 #: models as float64, by name
 Values = Mapping[str, np.ndarray]
 

@@ -15,8 +15,6 @@ from penstock.dsl.analytics import interp
 from penstock.dsl.core.graph import Graph
 from penstock.host.peers import Peer
 
-__all__ = ["NONE", "Glm", "loss", "recognised", "scikit_learn"]
-
 _Array = NDArray[Any]
 #: numbers of a batch that is looked at
 _MOST = 1 << 25

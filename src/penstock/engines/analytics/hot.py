@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from penstock.dsl.analytics.lookups import Lookups
     from penstock.dsl.core.graph import Graph
 
-__all__ = ["hot_rows", "hottest"]
-
 _AGAIN = "make it anew: penstock profile KERNEL --data SRC --out FILE.json"
 _PROFILE = Input("a profile", _AGAIN, no_profile)
 

@@ -22,8 +22,6 @@ from penstock.dsl.core.graph import LEAVES, Graph, Node, Region
 from penstock.dsl.core.operations import REDUCTIONS
 from penstock.sim.native.toolchain import NATIVE, build_text
 
-__all__ = ["InC", "source"]
-
 #: elementwise operations on `{0}`, `{1}`, `{2}`
 _EACH = {
     **{name: f"({{0}} {sign} {{1}})" for name, sign in zip(("add", "sub", "mul", "div"), "+-*/", strict=True)},

@@ -18,8 +18,6 @@ from penstock.report.rows import Row, Share
 from penstock.runs.outcome import Outcome
 from penstock.sim.machine import PAGE, round_up
 
-__all__ = ["named", "row_counters", "row_parts", "row_places", "row_spaces", "rows_moved"]
-
 #: causes of waits as reports name them; the last one is that of tuples that were looked up
 _CAUSES = {
     "row_waits.tuples": "for tuples",

@@ -28,8 +28,6 @@ from penstock.models.target import Target
 
 Made = TypeVar("Made", bound=Design)
 
-__all__ = ["ROWS", "Measure", "few_rows", "measure", "quicker", "tuples_of_run"]
-
 #: rows that plans are made for, but for small tables: how many there are changes no hardware
 ROWS = 50_000
 #: pages and batches of a port that are run through to know how the next ones go

@@ -7,8 +7,6 @@ import click
 from penstock.dsl.analytics.choices import PREFER
 from penstock.engines.options import FILL, INPUTS, RING, TABLE, Count, Law, Option, Pair
 
-__all__ = ["FORCES", "OPTIONS", "POLICIES"]
-
 
 def _start(text: str) -> float | str:
     try:

@@ -18,8 +18,6 @@ from penstock.sim.native.toolchain import BuildError
 from .glm import NONE, scikit_learn
 from .in_c import InC
 
-__all__ = ["arrays", "peers"]
-
 
 def arrays(table: Table, binding: Binding) -> dict[str, NDArray[Any]]:
     """Return the values of each input and output, [rows, *shape]. Raises SourceError."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from penstock.host.sources import Table
     from penstock.models.analytics.config import AnalyticsPlan, Op
 
-__all__ = ["COMMANDS", "profiled"]
-
 #: shares of a model's rows that a store is tried with
 _SHARES = (64, 32, 16)
 #: lookups that the store is tried with, at most

@@ -36,8 +36,6 @@ from .design import AnalyticsDesign
 from .frozen import Frozen
 from .in_memory import rows_moved
 
-__all__ = ["binding_grid", "profile", "summary"]
-
 
 def _design(outcome: Outcome) -> AnalyticsDesign:
     assert isinstance(outcome.design, AnalyticsDesign)

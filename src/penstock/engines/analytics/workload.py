@@ -49,8 +49,6 @@ from .in_memory import named, row_counters, row_parts, row_places, row_spaces
 if TYPE_CHECKING:
     from .design import AnalyticsDesign
 
-__all__ = ["Assumption", "Scored", "Training"]
-
 #: tuples whose indices are drawn, at most, of models on the chip: others' changes wait as theirs do
 DRAWN = 1 << 18
 #: the widest bus there is, in bytes

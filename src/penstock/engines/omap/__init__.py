@@ -2,6 +2,4 @@
 
 from .engine import MappingEngine
 
-__all__ = ["ENGINE"]
-
 ENGINE = MappingEngine()

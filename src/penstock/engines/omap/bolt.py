@@ -22,8 +22,6 @@ from penstock.report.rows import Facts, Part
 from .design import MapDesign
 from .scan import scan_seconds
 
-__all__ = ["Served", "ours", "parts", "peers", "served", "shown"]
-
 _TARGET, _KEY = "u55c", 0x3C4F1A2B5E6D70819203A4B5C6D7E8F9
 _SIZES = (10, 16, 18, 20, 22, 24)
 

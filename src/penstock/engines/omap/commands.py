@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from .design import MapDesign
 
-__all__ = ["COMMANDS"]
-
 _SEEN = "who owns this machine can read the map in its memory"
 _STAND_IN = f"a stand-in for hardware: the time of its answers may tell what is asked, and {_SEEN}"
 _SIMULATED = f"simulated hardware: its cycles do not depend on what is asked, but {_SEEN}"

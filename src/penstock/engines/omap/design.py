@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
     from penstock.sim.native import PortSpec
 
-__all__ = ["MapDesign", "Mapped", "joined", "joins"]
-
 #: most operations whose pages are compared burst by burst
 _TRACED = 20_000
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from penstock.models.inputs import Input
 
-__all__ = ["PEM", "check_named", "refused", "run_ended"]
-
 
 def refused(message: str, hint: str) -> Exception:
     from penstock.errors import Conflict

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from penstock.report.rows import Part
     from penstock.runs.outcome import Outcome
 
-__all__ = ["MappingEngine"]
-
 
 def _open(kernel: MapKernel, backend: str) -> Any:
     from penstock.host.omap import ObliviousMap

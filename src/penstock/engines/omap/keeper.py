@@ -14,8 +14,6 @@ from .ended import PEM, check_named, refused, run_ended
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["keeper"]
-
 
 class _Watched(NamedTuple):
     """Where a map is, and the files of its keeper."""

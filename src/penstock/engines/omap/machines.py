@@ -13,8 +13,6 @@ from penstock.targets import target_named
 
 from .design import MapDesign
 
-__all__ = ["hardware"]
-
 
 def hardware(backend: str, *, target: str = "u55c", state: bool = False, **options: Any) -> Powers:
     """Return what powers hardware up, for `penstock.host.omap.ObliviousMap` and the devices of a server.

@@ -24,8 +24,6 @@ from penstock.models.omap.sessions import ALLOWED, ROLES, Answer
 from penstock.models.omap.state import Head, Kind, Record, Writer, file_key
 from penstock.sim.native.toolchain import NATIVE, build_text
 
-__all__ = ["NativeDevice", "NativeKept"]
-
 _SHAPE = (
     *(
         "capacity",

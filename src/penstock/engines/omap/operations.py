@@ -12,8 +12,6 @@ from penstock.host.omap.operations import draw_operations, read_operations
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.messages import Request
 
-__all__ = ["check_options", "operations_of"]
-
 _DRAWN = ("ops", "mix", "keys")
 
 

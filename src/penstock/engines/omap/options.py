@@ -8,8 +8,6 @@ import click
 
 from penstock.engines.options import FILL, Count, Number, Option
 
-__all__ = ["OPTIONS"]
-
 
 class _Size(click.ParamType):
     """Bytes, as in 64M or 2G."""

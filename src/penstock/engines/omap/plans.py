@@ -29,19 +29,6 @@ from penstock.targets import link_named, timing_of
 
 from .design import MapDesign, Mapped, joined, joins
 
-__all__ = [
-    "able",
-    "chosen",
-    "front",
-    "has_hbm",
-    "hbm_of",
-    "ideal",
-    "link_of",
-    "own_link",
-    "plans",
-    "room",
-]
-
 #: a page's way over PCIe and back, as the published system has it, in µs
 _ROUND_TRIP = 1.26
 #: cycles of a link's latency, at most

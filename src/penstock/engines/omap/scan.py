@@ -8,8 +8,6 @@ from pathlib import Path
 
 from penstock.sim.native.toolchain import build_text
 
-__all__ = ["flags", "scan_seconds"]
-
 _FLAGS = ("-O3", "-march=native", "-funroll-loops", "-shared", "-fPIC")
 #: vectors of 512 bits, which a GCC older than the processor leaves out
 _WIDE = ("avx512f", "avx512dq", "avx512bw", "avx512vl")

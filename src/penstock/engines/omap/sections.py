@@ -17,8 +17,6 @@ from penstock.targets import link_of as own_link
 from .design import MapDesign, Mapped
 from .plans import front, ideal, link_of
 
-__all__ = ["summary"]
-
 
 def summary(outcome: Outcome) -> Iterable[Part]:
     """Return the report on a compiled, predicted or simulated map."""

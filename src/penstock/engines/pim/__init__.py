@@ -2,6 +2,4 @@
 
 from .engine import PimEngine
 
-__all__ = ["ENGINE"]
-
 ENGINE = PimEngine()

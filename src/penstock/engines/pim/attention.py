@@ -33,8 +33,6 @@ from .errors import Beside, Compared, clipped
 from .host import Course
 from .workload import Played, Stepping
 
-__all__ = ["Attending", "Brought", "Remembered", "check_room", "decoded", "program_size"]
-
 Play = Callable[[Sequence[Sequence[Step]]], tuple[Order, NDArray[np.uint8]]]
 
 

@@ -18,8 +18,6 @@ from penstock.sim.machine import PAGE, Metered, round_up
 
 from .golden import golden_device, language_of
 
-__all__ = ["Banks", "Golden", "Hardware", "Modelled", "Order", "Room", "carried_out"]
-
 Steps = Sequence[Sequence[Step]]
 #: of each transfer of results: set, round of the set, number in the round
 Order = list[tuple[int, int, int]]

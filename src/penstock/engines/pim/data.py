@@ -20,8 +20,6 @@ from penstock.errors import Conflict, RunWarning
 from penstock.host.sources.errors import SourceError, table_error
 from penstock.host.sources.files import read_npz
 
-__all__ = ["MOST_TOKENS", "TOKENS", "Inputs", "bits_of", "opened", "policy_of", "seed_of", "shapes_of", "tokens_of"]  # fmt: skip
-
 Floats = NDArray[np.float64]
 TOKENS = 4
 MOST_TOKENS = 1 << 20

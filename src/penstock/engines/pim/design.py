@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from penstock.models.resources import Resources
     from penstock.models.target import Target
 
-__all__ = ["PLAIN", "PimDesign", "recurrent_from"]
-
 
 def recurrent_from(data: Mapping[str, Any]) -> Recurrent:
     """Return a recurrence from plain data."""

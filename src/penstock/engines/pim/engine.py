@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from penstock.report.rows import Part
     from penstock.runs.outcome import Outcome
 
-__all__ = ["PimEngine"]
-
 #: sizes of dimensions where nothing is said
 _SIZE = 64
 

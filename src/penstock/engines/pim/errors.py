@@ -23,8 +23,6 @@ from penstock.models.pim.unit import FRACTION
 from .host import Course
 from .spans import Span, Spans
 
-__all__ = ["MOST", "Beside", "Compared", "Exactly", "clipped", "collapsed", "spread"]
-
 #: numbers of states that are computed in float64, token by token: golden takes 50 to 500 times as long over as many
 MOST = 1 << 25
 

@@ -19,8 +19,6 @@ from penstock.models.pim.device import Device, Step
 from penstock.models.pim.rounds import MODES
 from penstock.sim.native.toolchain import NATIVE, BuildError, build_plain
 
-__all__ = ["InCpp", "golden_device", "language_of"]
-
 Bytes = NDArray[np.uint8]
 _SOURCES = ("golden.cpp", "golden_lanes.hpp", "golden_mx8.hpp", "golden_float16.hpp")
 #: registers as C++ has them, one after another

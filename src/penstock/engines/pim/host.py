@@ -16,8 +16,6 @@ from penstock.models.pim.operands import Operands, Work, beyond, largest
 if TYPE_CHECKING:
     from .data import Inputs
 
-__all__ = ["Batch", "Course", "batches", "worked"]
-
 Floats = NDArray[np.float64]
 _NAMES = {"d": "decays", "k": "keys", "v": "values", "q": "queries"}
 #: passes of tokens, each its number and the token's

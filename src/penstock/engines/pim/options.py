@@ -11,8 +11,6 @@ from penstock.engines.options import FILL, INPUTS, TABLE, Count, Option
 from penstock.models.pim.config import Design
 from penstock.models.pim.timing import NAMES
 
-__all__ = ["FORMATS", "OPTIONS", "SCHEDULES", "misfit"]
-
 #: number formats of units, the default first
 FORMATS = ("mx8", "float16")
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from penstock.dsl.pim.kernel import Recurrence
     from penstock.dsl.pim.recurrent import Recurrent
 
-__all__ = ["device_of"]
-
 
 def _unit(recurrent: Recurrent, args: Given) -> Design:
     """Return the kind of units. Raises E464 for one that cannot run the recurrence."""

@@ -18,8 +18,6 @@ from penstock.models.pim.seats import Seats, stacked
 from .errors import Compared, Exactly, spread
 from .host import Course
 
-__all__ = ["Layer", "Request", "State", "compare", "layers_of"]
-
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 #: numbers of a request's states that are computed in float64 at each token of a layer

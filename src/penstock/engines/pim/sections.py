@@ -20,8 +20,6 @@ from .data import Inputs
 from .design import PimDesign
 from .workload import Stepping
 
-__all__ = ["facts", "summary"]
-
 #: heads that a row names
 MOST = 4
 _MODES = {

@@ -31,8 +31,6 @@ from .host import Course, batches, worked
 from .requests import Layer, Request, State, compare, layers_of
 from .snapshot import FORM, packed, unpacked
 
-__all__ = ["LostSums", "PimSession", "opened"]
-
 Floats = NDArray[np.float64]
 
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from penstock.models.inputs import Input, InputError
 
-__all__ = ["FORM", "packed", "unpacked"]
-
 Bytes = NDArray[np.uint8]
 #: what the metadata call it, with the number of its form
 _FORM = "penstock.session.3"

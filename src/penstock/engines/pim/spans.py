@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from penstock.dsl.core.operations import apply
 from penstock.dsl.pim.recurrent import Recurrent, in_turn
 
-__all__ = ["Span", "Spans"]
-
 Floats = NDArray[np.float64]
 #: functions that rise, which are evaluated at both ends
 _RISING = ("exp", "log", "sqrt", "sigmoid", "tanh")

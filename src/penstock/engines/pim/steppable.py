@@ -15,8 +15,6 @@ from penstock.models.pim.rounds import MODES
 from .data import shapes_of
 from .design import PimDesign
 
-__all__ = ["check"]
-
 #: elements of a value of the host, for one head and token: a product of vectors of 4,096
 _MOST = 1 << 24
 

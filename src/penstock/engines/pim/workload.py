@@ -33,8 +33,6 @@ from .host import Batch, Course, batches, worked
 if TYPE_CHECKING:
     from penstock.runs.failures import Failure
 
-__all__ = ["Played", "Stepping"]
-
 
 @dataclass(frozen=True)
 class _Bound(Terms):

@@ -2,6 +2,4 @@
 
 from .engine import FitEngine
 
-__all__ = ["ENGINE"]
-
 ENGINE = FitEngine()

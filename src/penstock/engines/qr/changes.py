@@ -15,17 +15,6 @@ from penstock.host.sources import RandomOptions, Table
 from penstock.host.workloads import Changes, Refits, TooFew
 from penstock.models.qr.config import FitPlan
 
-__all__ = [
-    "Asked",
-    "asked_of",
-    "changes_of",
-    "check_random",
-    "key_column",
-    "key_texts",
-    "limited_fits",
-    "refits_of",
-]
-
 #: most rows, and most fits, that are played through: the models go through all of them
 MOST_ROWS, MOST_FITS = 1 << 22, 1 << 16
 #: most keys that come to a group, or leave it, before one refit: each one looks for its place among

@@ -45,8 +45,6 @@ from .packing import Group, PackedFits, Packing, without
 from .solution import column_names, values_of
 from .table_fits import AssumedFits, TableFits
 
-__all__ = ["ColumnsDesign", "check_method", "compile_columns"]
-
 if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
 

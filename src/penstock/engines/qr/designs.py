@@ -15,8 +15,6 @@ from penstock.models.qr.resources import estimate, memories
 from penstock.models.resources import Resources
 from penstock.models.target import Target
 
-__all__ = ["AnyFit", "in_all"]
-
 if TYPE_CHECKING:
     from penstock.sim.native import PortSpec
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from penstock.runs.failures import Failure
     from penstock.runs.outcome import Outcome
 
-__all__ = ["FitEngine"]
-
 
 def _over_keys(kernel: AnyKernel) -> bool:
     return bool(kernel.of_kind("key"))

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
     from penstock.host.device import Device
 
-__all__ = ["FitDesign", "Refitting"]
-
 
 @dataclass(frozen=True, repr=False)
 class FitDesign(AnyFit):

@@ -12,8 +12,6 @@ from penstock.engines.options import FILL, INPUTS, RING, TABLE, Count, Option
 from penstock.errors import not_one_of
 from penstock.models.numerics.limbs import LIMBS_MAX
 
-__all__ = ["ON_SINGULAR", "OPTIONS", "Solving"]
-
 #: what is done where the rows do not determine all weights, the default first
 ON_SINGULAR = ("error", "drop", "minimum-norm")
 #: whether weights are refined on the table's rows

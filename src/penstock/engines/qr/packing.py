@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from penstock.runs.failures import Failure
     from penstock.sim.machine import Metered
 
-__all__ = ["Group", "Packed", "PackedFits", "Packing", "without"]
-
 #: why a column cannot be used, and what to do; None where nothing is known of it
 Unusable = Callable[[str], tuple[str, str] | None]
 _GROUPS = ("bool", "int2", "int4", "int8", "text")

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from penstock.sim.native.toolchain import build_text
 
-__all__ = ["FLAGS", "GROUPS", "REPEATS", "Group", "address", "agree", "keys_seconds"]
-
 FLAGS = ("-x", "c", "-O3", "-march=native", "-shared", "-fPIC")
 #: vectors of the C program
 _LANES = 8

@@ -27,8 +27,6 @@ from penstock.runs.outcome import Outcome
 from .columns import ColumnsDesign
 from .keys import FitDesign
 
-__all__ = ["fit_facts", "summary"]
-
 #: most groups whose fits a report spells out
 _MOST_GROUPS = 8
 

@@ -31,8 +31,6 @@ from penstock.targets import target_named
 from .keys import FitDesign
 from .refit_c import keys_seconds
 
-__all__ = ["parts", "throughput"]
-
 _ROWS, _NEW, _THREADS = 500, 50, 16
 _KERNEL = "fit model(key: key)\n  line <- least_squares(window(key, 32), target=slot(key))\n"
 

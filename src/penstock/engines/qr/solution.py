@@ -26,8 +26,6 @@ from penstock.models.strider.table import walk_table
 
 from .options import Solving
 
-__all__ = ["Solution", "Values", "column_names", "values_of"]
-
 #: most columns that a message spells out
 _MOST = 4
 

@@ -8,8 +8,6 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.host.workloads import Changes
 from penstock.models.qr.columns import ROWS_MAX
 
-__all__ = ["Step", "steps_of"]
-
 
 @dataclass(frozen=True)
 class Step:

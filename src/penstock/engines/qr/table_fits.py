@@ -46,9 +46,6 @@ from .options import Solving
 from .solution import Solution, Values, values_of
 from .steps import Step, steps_of
 
-__all__ = ["AssumedFits", "TableFits"]
-
-
 #: makes a fit from totals, and whether they are others than the fit before left; returns what it
 #: leaves, None where it failed
 _Fit = Callable[[c.Totals, bool, Step], c.Totals | None]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.boards.records import from_json
 from penstock.engines.base import Cycles, Design, Engine, Given, Result, Workload
 from penstock.engines.options import Count, Option
 from penstock.host.sources import SourceError
@@ -21,7 +22,7 @@ from penstock.report.common import agreement, cycle_rows, resources, written
 from penstock.report.rows import Facts, Part
 from penstock.sim.machine import PAGE, Unsupported, round_up
 from penstock.sim.native import PortSpec
-from penstock.targets import from_json, timing_of
+from penstock.targets import timing_of
 
 from .dialect import Tally
 from .spec import BUS, Spec, TallyError, register_map

@@ -23,8 +23,6 @@ from .readers import reader_of
 from .serving import Sampler, Serving, checked
 from .weights import Config, Weights, opened, unread, untaken
 
-__all__ = ["Generated", "LanguageModel", "Perplexity"]
-
 Array = NDArray[Any]
 _TOKENIZER = Input("a tokenizer", "copy the file again", unread)
 _TEXT = Input("one that the tokenizer takes", "are its characters in the vocabulary?", untaken)

@@ -12,8 +12,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Block", "GatedMlp", "Held", "Mamba2", "Network", "Norm", "Retention", "exact"]
-
 Array = NDArray[Any]
 #: what a mixer keeps of a request between two steps
 Held = dict[str, Any]

@@ -15,8 +15,6 @@ import numpy as np
 from .layers import Block, GatedMlp, Mamba2, Network, Norm, Retention
 from .weights import Config, Weights, unread
 
-__all__ = ["reader_of"]
-
 _INFINITE = (0.0, float("inf"))
 # what a class takes where config.json says nothing
 _MAMBA2: dict[str, Any] = {

@@ -20,8 +20,6 @@ from ..session import PimSession
 from .layers import Held, Network
 from .weights import untaken
 
-__all__ = ["Sampler", "Serving", "checked"]
-
 Array = NDArray[Any]
 
 

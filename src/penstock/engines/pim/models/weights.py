@@ -14,8 +14,6 @@ from penstock.dsl.core.hints import closest
 from penstock.models.errors import Error
 from penstock.models.inputs import MEMORY, Input
 
-__all__ = ["Config", "ModelError", "Weights", "opened", "unread", "untaken"]
-
 Array = NDArray[Any]
 #: safetensors' names of what weights are stored in; BF16 is the upper half of a float32
 _STORED = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
