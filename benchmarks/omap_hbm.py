@@ -75,8 +75,8 @@ def _ports(options: Options) -> str:
 def _latencies(options: Options) -> str:
     design, timing, rows = _plan(1 << 20), _ONE.timing, []
     cycles = lambda clocks: ceil(clocks * _ONE.ratio)
-    conflicts = [cycles(8 * timing.nRC)] * 2
-    parts = [_ONE.latency + MARGIN, cycles(timing.nRFC + timing.nRP), *conflicts]
+    conflicts = [cycles(8 * timing["nRC"])] * 2
+    parts = [_ONE.latency + MARGIN, cycles(timing["nRFC"] + timing["nRP"]), *conflicts]
     names = "a closed bank", "and a refresh", "and eight conflicts of a bank", "and eight more"
     for name, deadline in zip(names, accumulate(parts), strict=True):
         made = replace(design, plan=replace(design.plan, deadline=deadline, frame_deadline=0))

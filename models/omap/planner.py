@@ -96,7 +96,7 @@ def _deadline(memory: Memory, bus_bytes: int) -> int:
     if isinstance(memory, Dram):
         # a refresh, and rows of one bank that are opened one after another
         timing = memory.timing
-        held_up = timing.nRFC + timing.nRP + _CONFLICTS * timing.nRC
+        held_up = timing["nRFC"] + timing["nRP"] + _CONFLICTS * timing["nRC"]
         cycles += -(-held_up * memory.ratio.numerator // memory.ratio.denominator)
     if cycles > _LONGEST:
         what = f"memory that answers after {cycles:,} cycles is too slow for a map: it waits {_LONGEST:,}"

@@ -58,26 +58,26 @@ class PimTiming:
     @classmethod
     def of(cls, timing: Timing) -> PimTiming:
         """Return those of a `models.memory.dram.Timing`, as it has them."""
-        burst = max(timing.nBL * 32 // timing.burst_bytes, 1)
+        burst = max(timing["nBL"] * 32 // timing.burst_bytes, 1)
         return cls(
             timing.name,
             burst,
-            timing.nCCDS,
-            max(timing.nCCDL, 2),
-            timing.nRCDRD,
-            timing.nRP,
-            timing.nRAS,
-            max(timing.nRRDS, timing.nRRDL),
-            timing.nFAW,
-            timing.nWR,
-            timing.nRTP,
-            timing.read_to_write,
-            timing.nWTRL,
-            timing.nREFI,
-            timing.nRFC,
-            timing.nRFCpb,
-            timing.nRREFD,
-            timing.nCWL + timing.nBL + timing.nWTRL,
+            timing["nCCDS"],
+            max(timing["nCCDL"], 2),
+            timing["nRCDRD"],
+            timing["nRP"],
+            timing["nRAS"],
+            max(timing["nRRDS"], timing["nRRDL"]),
+            timing["nFAW"],
+            timing["nWR"],
+            timing["nRTP"],
+            timing["nRTW"],
+            timing["nWTRL"],
+            timing["nREFI"],
+            timing["nRFC"],
+            timing["nRFCpb"],
+            timing["nRREFD"],
+            timing["nCWL"] + timing["nBL"] + timing["nWTRL"],
         )
 
     def with_(self, **figures: Any) -> PimTiming:
@@ -108,5 +108,5 @@ def timing_named(name: str, format: str = "mx8", fast: bool = False) -> PimTimin
         dram = preset(name)
     except KeyError:
         raise ValueError(f"no timing {name!r}; there are {', '.join(NAMES)}") from None
-    turned = dram.nCL + dram.nBL + 2 - dram.nCWL
-    return PimTiming.of(dram).with_(tRTW=max(dram.read_to_write, turned))
+    turned = dram["nCL"] + dram["nBL"] + 2 - dram["nCWL"]
+    return PimTiming.of(dram).with_(tRTW=max(dram["nRTW"], turned))

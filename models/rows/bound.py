@@ -84,7 +84,7 @@ def _opened(memory: Memory, addresses: np.ndarray) -> int:
     timing = memory.timing
     places = np.unique(np.stack(_banks(memory, addresses), axis=1), axis=0)
     busiest_one = int(np.unique(places[:, 0], return_counts=True)[1].max())
-    clocks = max((busiest_one - 1) * timing.nRC, ((len(places) - 1) // 4) * timing.nFAW)
+    clocks = max((busiest_one - 1) * timing["nRC"], ((len(places) - 1) // 4) * timing["nFAW"])
     return clocks * memory.ratio.numerator // memory.ratio.denominator
 
 

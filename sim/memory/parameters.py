@@ -7,6 +7,10 @@ from numpy.typing import NDArray
 
 from ...models.memory.dram import DEPTH, Dram
 
+_TIMES = """
+nBL nCL nCWL nRCDRD nRCDWR nRP nRAS nRC nCCDS nCCDL nRRDS nRRDL nFAW nWTRS nWTRL nRTW nWR nRTP nRFC nREFI nPPD
+"""
+
 
 def parameters(memory: Dram) -> NDArray[np.int64]:
     """Return what `dram::Parameters` holds, in its order."""
@@ -15,11 +19,14 @@ def parameters(memory: Dram) -> NDArray[np.int64]:
         raise ValueError(f"{timing.name}: a controller has one rank")
     return np.array(
         [
-            *(timing.nBL, timing.nCL, timing.nCWL, timing.nRCDRD, timing.nRCDWR, timing.nRP),
-            *(timing.nRAS, timing.nRC, timing.nCCDS, timing.nCCDL, timing.nRRDS, timing.nRRDL),
-            *(timing.nFAW, timing.nWTRS, timing.nWTRL, timing.read_to_write, timing.nWR),
-            *(timing.nRTP, timing.nRFC, timing.nREFI, timing.nPPD, timing.act_cycles),
-            *(timing.row_bus, parts.groups, parts.banks, parts.columns // timing.beats),
+            *(timing[name] for name in _TIMES.split()),
+            *(
+                timing.act_cycles,
+                timing.row_bus,
+                parts.groups,
+                parts.banks,
+                parts.columns // timing.beats,
+            ),
             *(parts.rows, timing.burst_bytes, DEPTH),
             *(memory.ratio.numerator, memory.ratio.denominator, memory.transit),
         ],

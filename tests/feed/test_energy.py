@@ -88,7 +88,7 @@ def test_ten_traces(seed: int) -> None:
     plain, quick = PlainChannel(memory), FastChannel(memory)
     mapping, size, now = Mapping(timing), timing.burst_bytes, 0
     for _ in range(150):
-        now += int(rng.choice([0, 3, 40, timing.nREFI // 3]))
+        now += int(rng.choice([0, 3, 40, timing["nREFI"] // 3]))
         at = int(rng.choice([rng.integers(0, 64), rng.integers(0, 1 << 16)])) * size
         write, beats = rng.random() < 0.3, int(rng.integers(1, 5))
         for channel in (plain, quick):

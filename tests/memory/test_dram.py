@@ -29,14 +29,14 @@ OTHER_PSEUDO = Address(pseudo=1, row=3)
 def test_presets_are_whole(name):
     """Every figure has a source; density is the product of the counts; times make sense."""
     timing = preset(name)
-    assert timing.name == name and all(timing.source(figure) for figure in timing.figures())
-    assert set(timing.sources) - {""} <= {*timing.figures(), "row_bus"}
+    assert timing.name == name and all(timing.source(figure) for figure in timing.cycles)
+    assert set(timing.sources) - {""} <= {*timing.cycles, "beats", "act_cycles", "row_bus"}
     parts = timing.organisation
     assert parts.bytes == (
         parts.channels * parts.pseudos * parts.ranks * parts.groups * parts.banks * parts.rows
     ) * (parts.columns * parts.width // 8)
-    assert timing.nRAS + timing.nRP <= timing.nRC + 1  # rounded each on its own
-    assert timing.nCCDS >= timing.nBL
+    assert timing["nRAS"] + timing["nRP"] <= timing["nRC"] + 1  # rounded each on its own
+    assert timing["nCCDS"] >= timing["nBL"]
 
 
 def test_densities_and_rates():
@@ -195,7 +195,7 @@ def test_further_commands_are_data():
 
 def test_figures_alone_and_plain_tuples():
     """A timing of figures, and addresses as tuples of six or seven."""
-    checker = Checker(Timing(nRCDRD=20, nRP=9, nRAS=30))
+    checker = Checker(Timing(figures={"nRCDRD": 20, "nRP": 9, "nRAS": 30}))
     checker.issue("ACT", (0, 1, 2, 3, 100, 0), 50)
     assert checker.earliest("RD", (0, 1, 2, 3, 100, 8), 10) == 70
     assert checker.earliest("RD", (0, 1, 2, 3, 100, 8, 0), 90) == 90
@@ -234,7 +234,7 @@ def test_the_pins_are_reached(name, kind):
         now = checker.earliest(kind, Address(group=k % groups), now)
         checker.issue(kind, Address(group=k % groups), now)
         taken.append(now)
-    assert set(np.diff(taken[groups:])) == {timing.nBL}
+    assert set(np.diff(taken[groups:])) == {timing["nBL"]}
 
 
 @pytest.mark.parametrize("name", ["sdr-166", "ddr4-2400", "hbm3-6400"])

@@ -28,7 +28,7 @@ def requests(rng: np.random.Generator, timing: Timing, count: int):
     for k in range(count):
         bursts[k] = place = int(bursts[k]) if jumps[k] else place + 1
     pauses = rng.integers(0, rng.choice([2, 60]), count) * (rng.random(count) < 0.3)
-    pauses[rng.random(count) < 0.01] = 3 * timing.nREFI + 7
+    pauses[rng.random(count) < 0.01] = 3 * timing["nREFI"] + 7
     writes = np.cumsum(rng.random(count) < 0.1) % 2 == 1
     return writes, np.cumsum(pauses), bursts
 
@@ -52,9 +52,9 @@ def test_fast_is_the_specification_and_keeps_the_rules(name):
             checker.issue(command, address, cycle)
         due = [c.cycle for c in controller.issued if c.command == "REFab"]
         # tREFI from one to the next, but for what one request and the closing of rows take
-        late = [cycle - timing.nREFI * (k + 1) for k, cycle in enumerate(due)]
+        late = [cycle - timing["nREFI"] * (k + 1) for k, cycle in enumerate(due)]
         assert min(late, default=0) >= 0
-        assert max(late, default=0) <= 2 * timing.nRC + timing.write_to_precharge + timing.nRP
+        assert max(late, default=0) <= 2 * timing["nRC"] + timing.write_to_precharge + timing["nRP"]
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -66,11 +66,11 @@ def test_streams_reach_the_pins(name):
         timing, np.zeros(count, bool), np.zeros(count), np.arange(count, dtype=np.uint64)
     )
     took = int(cycles[-1]) + timing.read_latency
-    assert refreshes == took // timing.nREFI
+    assert refreshes == took // timing["nREFI"]
     reached = count * timing.burst_bytes / took
     sustained = Dram(timing).sustained
     assert 0.98 < reached / sustained < 1.03
-    assert sustained <= Fraction(timing.burst_bytes, timing.nBL)
+    assert sustained <= Fraction(timing.burst_bytes, timing["nBL"])
 
 
 def test_random_rows_cost_tRC():
@@ -84,7 +84,7 @@ def test_random_rows_cost_tRC():
         np.zeros(count),
         np.arange(count, dtype=np.uint64) * stride,
     )
-    assert set(np.diff(cycles)) == {timing.nRC}
+    assert set(np.diff(cycles)) == {timing["nRC"]}
 
 
 def test_mapping_covers_the_memory():

@@ -123,7 +123,7 @@ def test_staggered_rounds():
 def test_every_preset_turns_the_bus():
     """tRTW = CL + BL + 2 − CWL: the published 3 of one preset are for the published figures alone."""
     for name, preset in PRESETS.items():
-        assert timing_named(name).tRTW >= preset.nCL + preset.nBL + 2 - preset.nCWL
+        assert timing_named(name).tRTW >= preset["nCL"] + preset["nBL"] + 2 - preset["nCWL"]
     assert (PIMBA.tRTW, timing_named("pimba").tRTW) == (3, 14)
     turned = [replace(c, timing=timing_named("pimba")) for c in (MX8, HALVES, QUARTERS)]
     found = [each(config, charges) for config in turned for charges in (PUBLISHED, HARDWARE)]

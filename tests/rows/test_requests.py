@@ -76,7 +76,7 @@ def test_rows_at_random(name: str, today: float, most: float) -> None:
     """64 bytes each: as they come, and with 16 that wait; never fewer clocks than the bound says."""
     timing, count = dram.PRESETS[name], 150 if name == "sdr-166" else 600
     # a short run has fewer refreshes
-    least = float(least_clocks(timing, 64)) * (1 - timing.nRFC / timing.nREFI)
+    least = float(least_clocks(timing, 64)) * (1 - timing["nRFC"] / timing["nREFI"])
     assert clocks(name, 64, 0, 150) > today
     assert least < clocks(name, 64, 16, count) < most
 

@@ -85,7 +85,7 @@ def commands_of(timing: Timing) -> dict[str, Command]:
     """Return the commands that a DRAM has, with their buses."""
     commands = {}
     for command in _ALL:
-        if command.name == "REFpb" and not timing.nRFCpb:
+        if command.name == "REFpb" and not timing["nRFCpb"]:
             continue
         bus = "command"
         if timing.row_bus:
@@ -169,16 +169,16 @@ def constraints_of(timing: Timing) -> list[Constraint]:
     """Return what the commands of a DRAM keep: its standard's table with the DRAM's cycles, and its command buses."""
     commands = commands_of(timing)
     rows = STANDARDS[timing.standard].splitlines()
-    table = [each for row in rows if row for each in _row(row, timing.figures())]
+    table = [each for row in rows if row for each in _row(row, timing.cycles)]
     table = [each for each in table if each.first in commands and each.then in commands]
     return [*table, *buses_of(commands)]
 
 
-def _row(row: str, figures: dict[str, int]) -> Iterator[Constraint]:
+def _row(row: str, cycles: Mapping[str, int]) -> Iterator[Constraint]:
     """Yield the constraints of a row, one for each earlier and later command."""
     cells = re.split(r" {2,}", row)
     *where, level = cells[0].split()
     window, other = 4 if where == ["4", "in"] else 1, where == ["other"]
-    cycles = eval(cells[3], {"max": max}, figures)
+    least = eval(cells[3], {"max": max}, cycles)
     for first, then in product(cells[1].split(), cells[2].split()):
-        yield Constraint(first, then, level, cycles, cells[4], window, other)
+        yield Constraint(first, then, level, least, cells[4], window, other)

@@ -75,7 +75,7 @@ class Controller:
         self.timing, self.mapping = timing, Mapping(timing)
         self.checker = Checker(timing, buses=False)
         self.issued: list[Issued] = []
-        self.refresh = timing.nREFI  # when the next one is due
+        self.refresh = timing["nREFI"]  # when the next one is due
         self.refreshes = 0
         self._columns: deque[int] = deque(maxlen=DEPTH)  # cycles of the latest column commands
         self._latest = {"PRE": -1, "ACT": -1, "RD": -1}  # cycles of the latest ones of each kind
@@ -107,7 +107,7 @@ class Controller:
         ):
             self._issue("PRE", "PREA", Address(), self.refresh)
         self._issue("PRE", "REFab", Address(), self.refresh)
-        self.refresh += self.timing.nREFI
+        self.refresh += self.timing["nREFI"]
         self.refreshes += 1
 
     def _issue(self, kind: str, command: str, address: Address, begin: int) -> int:

@@ -68,12 +68,16 @@ def picojoules(timing: Timing) -> Picojoules | None:
         return None
     i = CURRENTS[timing.name]
     ns = float(10**9 / timing.clock_hz)
-    row = i.idd0 * timing.nRC - i.idd3n * timing.nRAS - i.idd2n * (timing.nRC - timing.nRAS)
+    row = (
+        i.idd0 * timing["nRC"]
+        - i.idd3n * timing["nRAS"]
+        - i.idd2n * (timing["nRC"] - timing["nRAS"])
+    )
     charge = {
         "ACT": row,
-        "RD": (i.idd4r - i.idd3n) * timing.nBL,
-        "WR": (i.idd4w - i.idd3n) * timing.nBL,
-        "REFab": (i.idd5 - i.idd3n) * timing.nRFC,
+        "RD": (i.idd4r - i.idd3n) * timing["nBL"],
+        "WR": (i.idd4w - i.idd3n) * timing["nBL"],
+        "REFab": (i.idd5 - i.idd3n) * timing["nRFC"],
     }
     return Picojoules({k: i.volts * i.chips * ns * c for k, c in charge.items()}, i.source)
 

@@ -248,7 +248,7 @@ class Dram:
     @property
     def latency(self) -> int:
         """Engine cycles from AR to the first beat of a closed bank that nothing holds up, at most."""
-        dram = self.timing.nRCDRD + self.timing.read_latency + 1
+        dram = self.timing["nRCDRD"] + self.timing.read_latency + 1
         return -(-dram * self.ratio.numerator // self.ratio.denominator) + self.transit + 1
 
     @property
@@ -259,13 +259,13 @@ class Dram:
     @property
     def peak(self) -> Fraction:
         """Bytes an engine cycle of the pins."""
-        return Fraction(self.timing.burst_bytes, self.timing.nBL) / self.ratio
+        return Fraction(self.timing.burst_bytes, self.timing["nBL"]) / self.ratio
 
     @property
     def sustained(self) -> Fraction:
         """Bytes an engine cycle of a long stream of full DRAM bursts, refreshes taken off."""
         timing = self.timing
-        share = 1 - Fraction(self._lost, timing.nREFI)
+        share = 1 - Fraction(self._lost, timing["nREFI"])
         return Fraction(timing.burst_bytes, self._gap) / self.ratio * share
 
     def least(self, read: int, written: int, bus_bytes: int) -> int:
@@ -279,7 +279,7 @@ class Dram:
         bursts = -(-(read + written) * bus_bytes // timing.burst_bytes)
         busy = bursts * self._gap
         # a run of T cycles has T // nREFI refreshes, each of which takes `lost` from the data
-        share = 1 - Fraction(self._lost, timing.nREFI)
+        share = 1 - Fraction(self._lost, timing["nREFI"])
         dram = max(busy, math.floor((busy - self._lost) / share))
         return max(read, written, math.floor(dram * self.ratio))
 
@@ -287,12 +287,14 @@ class Dram:
     def _gap(self) -> int:
         """Cycles from burst to burst at best."""
         timing = self.timing
-        return max(timing.nBL, timing.nCCDS if timing.organisation.groups > 1 else timing.nCCDL)
+        return max(
+            timing["nBL"], timing["nCCDS"] if timing.organisation.groups > 1 else timing["nCCDL"]
+        )
 
     @property
     def _lost(self) -> int:
         """Cycles that a refresh takes from the data, at least."""
-        return self.timing.nRFC + self.timing.nRP + self.timing.nRCDWR
+        return self.timing["nRFC"] + self.timing["nRP"] + self.timing["nRCDWR"]
 
     @property
     def bytes_per_cycle(self) -> float:

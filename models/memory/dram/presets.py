@@ -40,7 +40,7 @@ def _preset(name: str, table: Mapping[str, Any]) -> Timing:
     clock = Fraction(table["clock_hz"])
     sources = {key: text for keys, text in table["sources"].items() for key in keys.split() or [""]}
     figures = {key: _cycles(key, text, clock) for key, text in table["figures"].items()}
-    return Timing(
+    plain = Timing(
         name=name,
         title=table["title"],
         clock_hz=clock,
@@ -48,8 +48,8 @@ def _preset(name: str, table: Mapping[str, Any]) -> Timing:
         standard=table["standard"],
         row_bus=table.get("row_bus", True),
         sources=sources,
-        **figures,
     )
+    return plain.with_(**figures)
 
 
 _TABLES = _read()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from .organisation import Organisation
@@ -13,51 +15,54 @@ from .organisation import Organisation
 HBM2 = Organisation(width=64, rows=1 << 15, columns=1 << 7, banks=4, groups=4, pseudos=2)
 
 
+#: HBM2 at 2 Gb/s a pin, but for the second cycle of its ACT
+_HBM2_CYCLES = {
+    # a burst's time on the data bus, which is half its beats where data move on both edges
+    "nBL": 2,
+    # from RD, and from WR, to the first cycle of data
+    "nCL": 14,
+    "nCWL": 5,
+    # ACT to RD, and to WR, of the bank
+    "nRCDRD": 14,
+    "nRCDWR": 12,
+    # PRE to ACT, ACT to PRE, ACT to ACT of a bank
+    "nRP": 14,
+    "nRAS": 34,
+    "nRC": 48,
+    # column command to column command of one kind, in different bank groups and in the same one
+    "nCCDS": 2,
+    "nCCDL": 4,
+    # ACT to ACT in different bank groups and in the same one; four ACTs to the next
+    "nRRDS": 4,
+    "nRRDL": 4,
+    "nFAW": 15,
+    # end of a write's data to RD, in different bank groups and in the same one
+    "nWTRS": 6,
+    "nWTRL": 8,
+    # end of a write's data to PRE of the bank; RD to PRE of the bank
+    "nWR": 16,
+    "nRTP": 5,
+    # refresh of all banks to the next command of the rank, and of one bank to that of the bank; with 0 single banks are not refreshed
+    "nRFC": 350,
+    "nRFCpb": 160,
+    # refresh of a bank to ACT or to the refresh of another bank
+    "nRREFD": 8,
+    # from one refresh of all banks to the next, on average at most
+    "nREFI": 3_900,
+    # PRE to PRE of the rank
+    "nPPD": 0,
+    # between the data of two ranks
+    "nRTRS": 2,
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """One DRAM at one speed. All times are cycles of the command clock (CK).
+    """One DRAM at one speed. What is left out is that of HBM2."""
 
-    What is left out is that of HBM2 at 2 Gb/s a pin, but for the second cycle of its ACT.
-    """
-
-    #: a burst's time on the data bus, which is half its beats where data move on both edges
-    nBL: int = 2
-    #: from RD, and from WR, to the first cycle of data
-    nCL: int = 14
-    nCWL: int = 5
-    #: ACT to RD, and to WR, of the bank
-    nRCDRD: int = 14
-    nRCDWR: int = 12
-    #: PRE to ACT, ACT to PRE, ACT to ACT of a bank
-    nRP: int = 14
-    nRAS: int = 34
-    nRC: int = 48
-    #: column command to column command of one kind, in different bank groups and in the same one
-    nCCDS: int = 2
-    nCCDL: int = 4
-    #: ACT to ACT in different bank groups and in the same one; four ACTs to the next
-    nRRDS: int = 4
-    nRRDL: int = 4
-    nFAW: int = 15
-    #: end of a write's data to RD, in different bank groups and in the same one
-    nWTRS: int = 6
-    nWTRL: int = 8
-    #: RD to WR; None is nCL + nBL + 2 - nCWL: two cycles for the data bus to turn
-    nRTW: int | None = None
-    #: end of a write's data to PRE of the bank; RD to PRE of the bank
-    nWR: int = 16
-    nRTP: int = 5
-    #: refresh of all banks to the next command of the rank, and of one bank to that of the bank; with 0 single banks are not refreshed
-    nRFC: int = 350
-    nRFCpb: int = 160
-    #: refresh of a bank to ACT or to the refresh of another bank
-    nRREFD: int = 8
-    #: from one refresh of all banks to the next, on average at most
-    nREFI: int = 3_900
-    #: PRE to PRE of the rank
-    nPPD: int = 0
-    #: between the data of two ranks
-    nRTRS: int = 2
+    #: what differs from HBM2 in cycles of the command clock (CK). "nRTW", RD to WR anywhere in a rank, is nCL + nBL + 2 - nCWL
+    #: where nothing is said: two cycles for the data bus to turn
+    figures: Mapping[str, int] = field(default_factory=dict, hash=False)
     #: as `--memory` takes it, and in words
     name: str = "timing"
     title: str = "a DRAM of one's own"
@@ -79,37 +84,38 @@ class Timing:
     def __post_init__(self) -> None:
         if self.clock_hz <= 0:
             raise ValueError(f"{self.name}: the clock must be above 0, not {self.clock_hz}")
-        for name, value in self.figures().items():
+        if unknown := self.figures.keys() - {*_HBM2_CYCLES, "nRTW"}:
+            raise TypeError(f"{self.name}: a DRAM has no {min(unknown)}")
+        whole = {**self.figures, "beats": self.beats, "act_cycles": self.act_cycles}
+        for name, value in whole.items():
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise ValueError(f"{self.name}: {name} must be a whole number, not {value!r}")
-        if self.beats & (self.beats - 1) or not 1 <= self.nBL <= self.beats:
+        if self.beats & (self.beats - 1) or not 1 <= self["nBL"] <= self.beats:
             raise ValueError(
-                f"{self.name}: {self.beats} beats do not pass in {self.nBL} cycles of data"
+                f"{self.name}: {self.beats} beats do not pass in {self['nBL']} cycles of data"
             )
-        if self.nREFI <= self.nRFC + self.nRP + self.nRC:
+        if self["nREFI"] <= self["nRFC"] + self["nRP"] + self["nRC"]:
             raise ValueError(f"{self.name}: nREFI leaves no time between two refreshes")
 
-    def figures(self) -> dict[str, int]:
-        """Return every time by its name, those that follow from others as well."""
-        return {
-            name: value
-            for name, value in {**vars(self), "nRTW": self.read_to_write}.items()
-            if name in ("beats", "act_cycles") or (name[0] == "n" and name[1].isupper())
-        }
+    @cached_property
+    def cycles(self) -> Mapping[str, int]:
+        """Every time by its name."""
+        cycles = {**_HBM2_CYCLES, **self.figures}
+        return {"nRTW": cycles["nCL"] + cycles["nBL"] + 2 - cycles["nCWL"], **cycles}
 
-    def with_(self, **figures: Any) -> Timing:
-        """Return it with other figures. Raises ValueError, and TypeError for what it does not have."""
-        return replace(self, **figures)
+    def __getitem__(self, name: str) -> int:
+        """Return a time by its name."""
+        return self.cycles[name]
 
-    @property
-    def read_to_write(self) -> int:
-        """RD to WR anywhere in a rank."""
-        return self.nCL + self.nBL + 2 - self.nCWL if self.nRTW is None else self.nRTW
+    def with_(self, **changes: Any) -> Timing:
+        """Return it with other figures and fields. Raises ValueError, and TypeError for what it does not have."""
+        figures = {n: changes.pop(n) for n in [*changes] if re.match("n[A-Z]", n)}
+        return replace(self, figures={**self.figures, **figures}, **changes)
 
     @property
     def write_to_precharge(self) -> int:
         """WR to PRE of the bank."""
-        return self.nCWL + self.nBL + self.nWR
+        return self["nCWL"] + self["nBL"] + self["nWR"]
 
     @property
     def burst_bytes(self) -> int:
@@ -119,17 +125,17 @@ class Timing:
     @property
     def read_latency(self) -> int:
         """RD to the end of its data."""
-        return self.nCL + self.nBL
+        return self["nCL"] + self["nBL"]
 
     @property
     def write_latency(self) -> int:
         """WR to the end of its data."""
-        return self.nCWL + self.nBL
+        return self["nCWL"] + self["nBL"]
 
     @property
     def bandwidth(self) -> float:
         """Bytes a second of the pins of a pseudo-channel (a channel where there are none)."""
-        return float(self.burst_bytes / self.nBL * self.clock_hz)
+        return float(self.burst_bytes / self["nBL"] * self.clock_hz)
 
     def source(self, name: str) -> str:
         """Return where a figure comes from."""

@@ -29,7 +29,7 @@ class _OneBank(Round):
 
     def cycles(self, timing: Timing, drain: bool) -> int:
         skipped = super().computes - self.computes
-        return super().cycles(timing, drain) - skipped * timing.nCCDL
+        return super().cycles(timing, drain) - skipped * timing["nCCDL"]
 
 
 class _OneBankMemory(PimMemory):

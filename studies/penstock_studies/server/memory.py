@@ -78,8 +78,8 @@ class PimMemory:
             each: (each.cycles(self.timing, assumptions.drain), self._announced(each))
             for each in (work.first, work.later)
         }
-        interval = self.timing.nREFI
-        refreshed = self.timing.nRFC if assumptions.refresh is Refresh.CHARGED else 0
+        interval = self.timing["nREFI"]
+        refreshed = self.timing["nRFC"] if assumptions.refresh is Refresh.CHARGED else 0
         while done < work.rounds:
             length, announced = lengths[work.first if done % period == 0 else work.later]
             if now % interval + announced >= interval:
@@ -92,11 +92,11 @@ class PimMemory:
         """Return for how many clocks the controller is told that a round needs the banks: no refresh
         may come meanwhile. The public simulator's estimate."""
         timing = self.timing
-        column = max(timing.nBL, timing.nCCDL)
+        column = max(timing["nBL"], timing["nCCDL"])
         written = 1 + column * BANKS // 4 * round_.given.registers
-        opened = 3 * max(timing.nRRDS, timing.nFAW, written) + max(timing.nRCDRD, written)
-        closed = max(timing.nRTP, timing.nWR) + max(timing.nRP, column * round_.results)
-        return opened + timing.nCCDL * round_.computes + closed
+        opened = 3 * max(timing["nRRDS"], timing["nFAW"], written) + max(timing["nRCDRD"], written)
+        closed = max(timing["nRTP"], timing["nWR"]) + max(timing["nRP"], column * round_.results)
+        return opened + timing["nCCDL"] * round_.computes + closed
 
     def seconds(self, operator: StateUpdate | Attention, assumptions: Assumptions) -> float:
         """Return how long the operator takes once, averaged over its contexts."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from penstock.models.memory.dram import PRESETS, Timing
 
@@ -22,4 +21,4 @@ def memory_timing(mhz: float, assumptions: Assumptions) -> Timing:
     if not assumptions.scaled_rows:
         return timing
     scale = mhz / _NOMINAL_MHZ
-    return replace(timing, **{name: math.ceil(getattr(timing, name) * scale) for name in _ROWS})
+    return timing.with_(**{name: math.ceil(timing[name] * scale) for name in _ROWS})

@@ -105,11 +105,11 @@ def least_clocks(timing: Timing, row_bytes: int) -> Fraction:
     bursts (one in nCCDS); refreshes take their share of all clocks.
     """
     parts = timing.organisation
-    gap = timing.nCCDS if parts.groups > 1 else timing.nCCDL
+    gap = timing["nCCDS"] if parts.groups > 1 else timing["nCCDL"]
     clocks = max(
-        Fraction(timing.nFAW, 4),
-        Fraction(timing.nRRDS if parts.groups > 1 else timing.nRRDL),
-        Fraction(timing.nRC, parts.banks_of_rank),
-        Fraction(Placement(timing, row_bytes).bursts * max(timing.nBL, gap)),
+        Fraction(timing["nFAW"], 4),
+        Fraction(timing["nRRDS"] if parts.groups > 1 else timing["nRRDL"]),
+        Fraction(timing["nRC"], parts.banks_of_rank),
+        Fraction(Placement(timing, row_bytes).bursts * max(timing["nBL"], gap)),
     )
-    return clocks / (1 - Fraction(timing.nRFC, timing.nREFI))
+    return clocks / (1 - Fraction(timing["nRFC"], timing["nREFI"]))
