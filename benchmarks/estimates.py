@@ -108,9 +108,11 @@ def training(seed: int) -> Case:
             plan = compile(kernel(name), board, table, number, **more).plan
         except (KernelError, SourceError):
             continue
-        plan = replace(plan, lean=board.lean, memory_bytes=board.memory.bytes if board.lean else 0)
+        memory_bytes = board.memory.bytes if board.lean else 0
+        striders = replace(plan.striders, lean=board.lean, memory_bytes=memory_bytes)
+        plan = replace(plan, striders=striders)
         sizes = ", ".join(f"{k} = {v}" for k, v in dims.items())
-        words = f"{board.name} | {name} {sizes} | {number} | {columns} | {plan.threads} × {plan.lanes} | {plan.walkers} | {plan.page_size}"
+        words = f"{board.name} | {name} {sizes} | {number} | {columns} | {plan.threads} × {plan.lanes} | {plan.striders.walkers} | {plan.page_size}"
         return Case(board, plan, words)
 
 

@@ -92,7 +92,7 @@ def bounds(count: int, only: str = "") -> str:
             continue
         design, run = _run(name, batch, _table(count, rows, values), dims, fmt)
         plan, each = design.compiled.plan, run.cycles / count
-        said = [name, plan.merge_count, "memory" if plan.tables else "chip", f"{each:.1f}"]
+        said = [name, plan.merge_count, "memory" if plan.rows.tables else "chip", f"{each:.1f}"]
         bound = run.bound.cycles / count
         found.append([*said, f"{bound:.1f}", run.bound.by, f"{each / bound:.3f}"])
         print(*found[-1], flush=True)

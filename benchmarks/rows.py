@@ -125,7 +125,7 @@ def _share(made: Any) -> float:
 
 
 def _said(made: Any) -> str:
-    return f"{made.compiled.plan.lanes}, {'memory' if made.compiled.plan.tables else 'chip'}"
+    return f"{made.compiled.plan.lanes}, {'memory' if made.compiled.plan.rows.tables else 'chip'}"
 
 
 def overlap(count: int) -> str:
@@ -350,25 +350,25 @@ class _Ports(Component):
 
     def __init__(self, plan: AnalyticsPlan) -> None:
         self.plan, self.opened = plan, 2 * plan.row_unit.commands
-        width, joined = address_bits(plan), plan.bus_bytes * plan.joined
+        width, joined = address_bits(plan), plan.bus_bytes * plan.rows.deal.joined
         self.bus = AXI4(address_width=width, data_bytes=joined)
         narrow = AXI4(address_width=width, data_bytes=plan.bus_bytes)
-        ports = {f"m{k}": Out(narrow) for k in range(plan.deal.ports)}
+        ports = {f"m{k}": Out(narrow) for k in range(plan.rows.deal.ports)}
         super().__init__({"master": In(self.bus), **ports})
 
     def elaborate(self, platform: Any) -> Module:
         m, plan = Module(), self.plan
         channels: list[Any] = [flipped(self.master)]
-        if plan.channels > 1:
-            m.submodules.dealt = dealt = Dealt(self.bus, plan.channels, self.opened)
+        if plan.rows.deal.channels > 1:
+            m.submodules.dealt = dealt = Dealt(self.bus, plan.rows.deal.channels, self.opened)
             connect(m, channels[0], dealt.master)
-            channels = [getattr(dealt, f"bus{k}") for k in range(plan.channels)]
-        if plan.joined > 1:
+            channels = [getattr(dealt, f"bus{k}") for k in range(plan.rows.deal.channels)]
+        if plan.rows.deal.joined > 1:
             narrow = []
             for k, channel in enumerate(channels):
-                m.submodules[f"joined{k}"] = joined = Joined(self.bus, plan.joined)
+                m.submodules[f"joined{k}"] = joined = Joined(self.bus, plan.rows.deal.joined)
                 connect(m, channel, joined.master)
-                narrow += [getattr(joined, f"bus{n}") for n in range(plan.joined)]
+                narrow += [getattr(joined, f"bus{n}") for n in range(plan.rows.deal.joined)]
             channels = narrow
         for k, channel in enumerate(channels):
             connect(m, channel, flipped(getattr(self, f"m{k}")))
@@ -395,10 +395,12 @@ def area(designs: Iterable[Any]) -> str:
         plan, unit = design.compiled.plan, design.compiled.plan.row_unit
         sizes = {"address_width": address_bits(plan), "beats_width": beats_bits(plan)}
         found = [("row unit", unit.cost, RowUnit(unit, **sizes))]
-        if plan.deal.ports > 1:
+        if plan.rows.deal.ports > 1:
             both = parts(plan, design.target)["rows"]
             ports = Cost(both.lut - unit.cost.lut, both.ff - unit.cost.ff)
-            found.append((f"{plan.channels} × {plan.joined} ports", ports, _Ports(plan)))
+            found.append(
+                (f"{plan.rows.deal.channels} × {plan.rows.deal.joined} ports", ports, _Ports(plan))
+            )
         for what, ours, component in found:
             made = cells(component, "ecp5")
             said = [f"{name}, {target}", what]

@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ...models.analytics.config import AnalyticsPlan, Buffer, Index
+from ...models.analytics.config import (
+    AnalyticsPlan,
+    Buffer,
+    Index,
+    IndexedRows,
+    Roles,
+    Striders,
+)
 from ...models.analytics.reorder import window
 from ...models.analytics.resources import estimate
 from ...models.analytics.shell import blocks
@@ -19,6 +26,7 @@ from ...models.heap.schema import TYPES, Schema
 from ...models.memory.dealt import CHUNK_BITS, MOST_BUS_BYTES, Deal, at_random
 from ...models.memory.timing import Memory
 from ...models.numerics.formats import Format
+from ...models.numerics.policy import InputPolicy
 from ...models.resources import Resources
 from ...models.rows.config import row_bytes
 from ...models.rows.unit import RowTable
@@ -199,7 +207,7 @@ class Maker:
         stream = self.stream(point.lanes, point.walkers)
         per_port = point.threads // point.ports
         # a slot is taken from its first tuple's loading to the last reading
-        slots = (per_port * max(stream, plan.layout.beats) + s.release) / plan.input_slots
+        slots = (per_port * max(stream, plan.layout.beats) + s.release) / plan.striders.input_slots
         each = self.idle(plan.ports) * max(
             stream / plan.ports,
             slots / point.threads,
@@ -226,7 +234,7 @@ class Maker:
         return (rounds * self.rows + (self.rows if turn else last)) * ports / self.known
 
     def assemble(self, program: Program, scheduled: Scheduled, point: Point) -> AnalyticsPlan:
-        s, layout = scheduled.schedule, self.layout(point.lanes)
+        layout = self.layout(point.lanes)
         kept = () if self.graph.score else program.models
         buffers, ops, remap = _compact(scheduled.buffers, scheduled, kept)
         slots = self._slots(scheduled, point)
@@ -234,7 +242,6 @@ class Maker:
             replace(b, slots=slots) if b.kind in ("input", "index") else self._rows(b)
             for b in buffers
         )
-        deal = self.deal(point.ports)
         names = {
             buffers[remap[n]].name: np.asarray(v).tolist()
             for n, v in zip(program.runs, program.run_values, strict=True)
@@ -247,41 +254,49 @@ class Maker:
             lanes=layout.lanes,
             threads=point.threads,
             ports=point.ports,
-            walkers=point.walkers,
-            page_buffers=self._pages(point),
-            tuple_slots=4 if point.walkers == 1 else min(self.rows + 1, 4096),
-            input_slots=slots,
             bus_bytes=self.target.bus_bytes,
             merge_count=self.graph.merge_count,
             epochs=self.graph.epochs,
             layout=layout,
+            schema=self.schema,
+            policy=InputPolicy(self.choices.on_overflow, self.choices.on_nan),
             buffers=buffers,
             units=scheduled.units,
             ops=ops,
-            models=tuple(remap[n] for n in program.models if n in remap),
-            runs=tuple(remap[n] for n in program.runs if n in remap),
-            until=remap[program.until] if program.until is not None else None,
-            score=remap[program.score] if program.score is not None else None,
-            schedule=s,
-            schema=self.schema,
-            visibility=self.choices.visibility,
-            on_overflow=self.choices.on_overflow,
-            on_nan=self.choices.on_nan,
-            on_index=self.choices.on_index,
-            on_unseen=self.choices.on_unseen,
-            lean=self.target.lean,
-            indices=bound_indices(self.graph, self.indices) if self.indices else (),
-            tables=self.tables,
-            dedupe=self.choices.dedupe,
-            channels=deal.channels,
-            joined=deal.joined,
-            window_latency=5 if self.target.lean and self.target.family in _SLOW_READS else 4,
+            schedule=scheduled.schedule,
+            roles=Roles(
+                tuple(remap[n] for n in program.models if n in remap),
+                tuple(remap[n] for n in program.runs if n in remap),
+                remap[program.until] if program.until is not None else None,
+                remap[program.score] if program.score is not None else None,
+            ),
+            striders=self._striders(point, slots),
+            rows=IndexedRows(
+                self.choices.on_index,
+                self.choices.on_unseen,
+                bound_indices(self.graph, self.indices) if self.indices else (),
+                self.tables,
+                self.choices.dedupe,
+                self.deal(point.ports),
+            ),
             notes={
                 "means": any(node.attrs.get("counts", False) for node in self.graph.nodes),
                 "run_values": names,
             },
         )
-        return replace(plan, reorder=window(plan))
+        return replace(plan, rows=replace(plan.rows, reorder=window(plan)))
+
+    def _striders(self, point: Point, slots: int) -> Striders:
+        slow = self.target.lean and self.target.family in _SLOW_READS
+        return Striders(
+            walkers=point.walkers,
+            page_buffers=self._pages(point),
+            tuple_slots=4 if point.walkers == 1 else min(self.rows + 1, 4096),
+            input_slots=slots,
+            visibility=self.choices.visibility,
+            window_latency=5 if slow else 4,
+            lean=self.target.lean,
+        )
 
     def deal(self, ports: int) -> Deal:
         """Return over how many of the memory ports that are left rows are dealt: so many joined that a word has the shortest row, and as many channels

@@ -24,7 +24,7 @@ def unscheduled(maker: Maker, indices: Mapping[str, BoundIndex]) -> AnalyticsPla
     program = maker.program(lanes, 1)
     scheduled = Scheduled(tuple(program.buffers), (), tuple(program.ops), _NONE)
     plan = maker.assemble(program, scheduled, Point(lanes, threads, ports, 1, 1))
-    return replace(plan, indices=bound_indices(graph, indices))
+    return replace(plan, rows=replace(plan.rows, indices=bound_indices(graph, indices)))
 
 
 def _check(maker: Maker, lanes: int, threads: int, ports: int) -> None:

@@ -48,7 +48,7 @@ class Conductor(wiring.Component):
                 # what the closed batches before the last one changed is in place
                 "settled_before": Out(1),
                 # there is room for the scores of a group
-                **({} if plan.score is None else {"room": In(1)}),
+                **({} if plan.roles.score is None else {"room": In(1)}),
             }
         )
 
@@ -64,7 +64,7 @@ class Conductor(wiring.Component):
         # a batch begins `batch` cycles behind the close of the one before, at least
         late = self.plan.schedule.settle - self.plan.schedule.batch
         m.d.comb += self.settled_before.eq(1)
-        if self.plan.tables and late > 0:
+        if self.plan.rows.tables and late > 0:
             since = self._since(self.batch_start, late, "since_close")
             m.d.comb += self.settled_before.eq(since == late)
         self.phase = index(self.plan.schedule.interval)  # (t - S) modulo interval
@@ -99,7 +99,7 @@ class Conductor(wiring.Component):
                     self.since_batch >= self.plan.schedule.batch,
                     (self.phase == 0) | (self.since_start == self.plan.schedule.drain),
                 )
-                & (1 if self.plan.score is None else self.room)
+                & (1 if self.plan.roles.score is None else self.room)
             ),
             self.start.eq(may_start & everyone & self.available.any()),
             self.starved.eq(may_start & ~everyone),
@@ -134,7 +134,9 @@ class Conductor(wiring.Component):
                     m.d.sync += self.trained.eq(1)
                 with m.If(self.advance):
                     m.d.sync += [self.epoch.eq(self.epoch + 1), self.trained.eq(0)]
-                    with m.If((self.trained | self.start) if self.plan.until is not None else 0):
+                    with m.If(
+                        (self.trained | self.start) if self.plan.roles.until is not None else 0
+                    ):
                         m.next = "SETTLE"
                         m.d.sync += self.epoch.eq(self.epoch)
                     with m.Elif(last_epoch):

@@ -53,7 +53,7 @@ class Core(wiring.Component):
             "parameter_data": In(width),
             "parameter_code": Out(width),  # at the place one cycle before
         }
-        if plan.score is not None:
+        if plan.roles.score is not None:
             # a group's scores are there, of which threads, and the scores side by side
             members |= {
                 "score": Out(1),
@@ -67,7 +67,9 @@ class Core(wiring.Component):
         for q in range(plan.ports):
             members |= {
                 f"load{q}": In(per_port),  # the threads (one bit each) that take a beat
-                f"load_slot{q}": In(index_range(plan.input_slots)),  # into which input slot
+                f"load_slot{q}": In(
+                    index_range(plan.striders.input_slots)
+                ),  # into which input slot
                 # which beat of the tuple it is
                 f"load_beat{q}": In(index_range(plan.layout.beats)),
                 f"load_data{q}": In(plan.lanes * width),
@@ -102,8 +104,8 @@ class Core(wiring.Component):
         ParameterAccess(self, m, plan, self.stores)
         beat_ports(self, m, plan, self.stores)
         row_ports(self, m, plan, self.stores, control)
-        if plan.until is not None:
-            code = self.stores[plan.until].value
+        if plan.roles.until is not None:
+            code = self.stores[plan.roles.until].value
             fmt = plan.format
             m.d.comb += self.flag.eq(
                 code[fmt.fraction_bits : fmt.width - 1].any()
@@ -121,7 +123,9 @@ class Core(wiring.Component):
             [schedule.release - 1, *(op.start for op in self.plan.ops if op.region == "group")]
         )
         starts: list[Value] = [self.start]
-        if schedule.batch < schedule.drain and self.plan.score is None:  # two batches are in flight
+        if (
+            schedule.batch < schedule.drain and self.plan.roles.score is None
+        ):  # two batches are in flight
             before, turn = Signal(name="turn_before"), Signal(name="turn")
             m.d.comb += turn.eq(before ^ (self.start & self.first))
             m.d.sync += before.eq(turn)
@@ -264,7 +268,7 @@ class Core(wiring.Component):
                     control.write[n] = Write(enable, address, None)
                     continue
                 place = Destination(self.m, op, plan, enable, f"{op.name}_result")
-                if op.dest == plan.score:
+                if op.dest == plan.roles.score:
                     self.score_write = enable
                 control.write[n] = Write(enable, place.address, place.lane)
         return control
@@ -377,7 +381,7 @@ class Core(wiring.Component):
             address = Signal(widths[f"load_address{number}"], name=f"load{t}_{number}")
             # the slots' places as a table: a product by a number that is no power of two would take a multiplier block
             m.d.comb += address.eq(
-                Array(k * beats for k in range(plan.input_slots))[slot] + (beat - begin)
+                Array(k * beats for k in range(plan.striders.input_slots))[slot] + (beat - begin)
             )
             here: Value = take
             if begin:
@@ -393,9 +397,9 @@ class Core(wiring.Component):
     def _scores(self, threads: list[dict[str, Signal]]) -> None:
         """Give out the scores of a group in the cycle in which the threads write them."""
         plan = self.plan
-        if plan.score is None:
+        if plan.roles.score is None:
             return
-        [n] = [n for n, op in enumerate(plan.ops) if op.dest == plan.score]
+        [n] = [n for n, op in enumerate(plan.ops) if op.dest == plan.roles.score]
         write, begin = self.score_write, plan.ops[n].start
         mask, _ = self._group_entry(n, write, begin + FETCH, plan.schedule.settle)
         self.m.d.comb += [

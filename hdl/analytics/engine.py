@@ -58,9 +58,9 @@ class AnalyticsEngine(wiring.Component):
             AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=q == 0)
             for q in range(plan.ports)
         ]
-        if plan.tables:
+        if plan.rows.tables:
             rows = AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes)
-            buses += [rows] * plan.deal.ports
+            buses += [rows] * plan.rows.deal.ports
         super().__init__(engine_members(self.register_map, buses))
 
     def elaborate(self, platform):
@@ -86,7 +86,7 @@ class AnalyticsEngine(wiring.Component):
         if self.unit is not None:
             self._rows(self.unit)
         self._train()
-        self._results() if plan.score is None else self._scores()
+        self._results() if plan.roles.score is None else self._scores()
         self._errors()
         return m
 
@@ -128,7 +128,7 @@ class AnalyticsEngine(wiring.Component):
             advance=conductor.advance,
             release=core.release,
             discard=self.failing,
-            **({"ready": self.registers[Ring(q).ready]} if plan.ring else {}),
+            **({"ready": self.registers[Ring(q).ready]} if plan.striders.ring else {}),
             **self._way_by_rows(),
         )
         self.ports.append(ends)
@@ -191,7 +191,7 @@ class AnalyticsEngine(wiring.Component):
             "starved": conductor.starved,
             "converged": conductor.converged,
         }
-        if plan.ring:
+        if plan.striders.ring:
             steps |= {Ring(q).done: port["done"] for q, port in enumerate(self.ports)}
         if self.unit is not None:
             names = ("lookup", "hit", "fetch", "write_back")
@@ -241,21 +241,23 @@ class AnalyticsEngine(wiring.Component):
     def _deal(self, unit: RowUnit) -> None:
         """Give the row unit its memory ports."""
         m, plan, channels = self.m, self.plan, [unit.bus]
-        ports = [getattr(self, f"m{plan.ports + k}") for k in range(plan.deal.ports)]
-        if plan.channels > 1:
+        ports = [getattr(self, f"m{plan.ports + k}") for k in range(plan.rows.deal.ports)]
+        if plan.rows.deal.channels > 1:
             config = unit.config
             window = window_beats(config.bus_bytes)
             bursts = max(-(-config.words(t) // window) for t in range(len(config.tables)))
             opened = max(config.commands, config.writes) * bursts + 2
-            m.submodules.dealt = dealt = Dealt(unit.bus.signature, plan.channels, opened)
+            m.submodules.dealt = dealt = Dealt(unit.bus.signature, plan.rows.deal.channels, opened)
             shared_by(m, dealt.master, unit.bus)
-            channels = [getattr(dealt, f"bus{k}") for k in range(plan.channels)]
-        if plan.joined > 1:
+            channels = [getattr(dealt, f"bus{k}") for k in range(plan.rows.deal.channels)]
+        if plan.rows.deal.joined > 1:
             narrow = []
             for k, channel in enumerate(channels):
-                m.submodules[f"joined{k}"] = joined = Joined(unit.bus.signature, plan.joined)
+                m.submodules[f"joined{k}"] = joined = Joined(
+                    unit.bus.signature, plan.rows.deal.joined
+                )
                 shared_by(m, joined.master, channel)
-                narrow += [getattr(joined, f"bus{n}") for n in range(plan.joined)]
+                narrow += [getattr(joined, f"bus{n}") for n in range(plan.rows.deal.joined)]
             channels = narrow
         for port, channel in zip(ports, channels, strict=True):
             shared_by(m, port, channel)
@@ -323,7 +325,7 @@ class AnalyticsEngine(wiring.Component):
     def _beats(self) -> None:
         """Let models come and go beat by beat; all their rows may lie in memory."""
         m, core, conductor = self.m, self.core, self.conductor
-        if not self.plan.models:
+        if not self.plan.roles.models:
             self._done(conductor.finish)
             return
         results = BeatWriter(self.plan)

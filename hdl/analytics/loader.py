@@ -15,7 +15,7 @@ def beat_layout(plan: AnalyticsPlan) -> data.StructLayout:
 
 
 class Loader(wiring.Component):
-    """Deals a port's tuples to its threads, group by group, into a ring of `plan.input_slots` slots.
+    """Deals a port's tuples to its threads, group by group, into a ring of `plan.striders.input_slots` slots.
 
     A group is complete when each of the port's threads has a tuple, when the batch is full, or when the epoch ends. A beat accepted in cycle
     t lies in the slot from t + 1 on; so does what is said of the group here.
@@ -30,7 +30,7 @@ class Loader(wiring.Component):
                 "i": In(stream.Signature(beat_layout(plan))),
                 # writes to the threads' slots, see `Core`
                 "load": Out(per_port),
-                "load_slot": Out(index_range(plan.input_slots)),
+                "load_slot": Out(index_range(plan.striders.input_slots)),
                 "load_beat": Out(index_range(plan.layout.beats)),
                 "load_data": Out(plan.lanes * plan.format.width),
                 # threads that have a tuple of the group that waits, from the first on
@@ -51,7 +51,11 @@ class Loader(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        plan, per_port, slots = self.plan, self.plan.threads_per_port, self.plan.input_slots
+        plan, per_port, slots = (
+            self.plan,
+            self.plan.threads_per_port,
+            self.plan.striders.input_slots,
+        )
         batch = plan.merge_count // plan.ports  # this port's positions of a batch; 0: no limit
         head, tail = index(slots), index(slots)  # next slot to write, oldest waiting one
         held, level = index(slots + 1), index(slots + 1)

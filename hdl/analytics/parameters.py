@@ -14,7 +14,7 @@ class ParameterAccess:
     def __init__(
         self, core: wiring.Component, m: Module, plan: AnalyticsPlan, stores: dict[int, Store]
     ):
-        order = [*plan.runs, *(() if plan.by_rows else plan.models)]
+        order = [*plan.roles.runs, *(() if plan.by_rows else plan.roles.models)]
         if not order:  # of a score that is made of inputs alone
             return
         lanes = plan.lanes
@@ -47,14 +47,14 @@ class ParameterAccess:
                 col.eq(0),
                 beat.eq(0),
                 lane.eq(0),
-                which.eq(Mux(core.parameter_models, len(plan.runs), 0)),
+                which.eq(Mux(core.parameter_models, len(plan.roles.runs), 0)),
             ]
         late_which, late_lane = Signal.like(which), Signal.like(lane)
         m.d.sync += [late_which.eq(which), late_lane.eq(lane)]
         for k, n in enumerate(order):
             store = stores[n]
             store.write(core.parameter_write & (which == k), beat, core.parameter_data, lane=lane)
-            if n in plan.models and plan.score is None:
+            if n in plan.roles.models and plan.roles.score is None:
                 code = store.code(store.read(beat), late_lane)
                 with m.If(late_which == k):
                     m.d.comb += core.parameter_code.eq(code)

@@ -42,7 +42,7 @@ class MemoryPort(wiring.Component):
         beats = stream.Signature(beat_layout(plan))
         # where rows of models lie in memory: tuples on their way to the loader, with rows for
         # indices, and back, with lines
-        between = {"o_tuples": Out(beats), "i_tuples": In(beats)} if plan.tables else {}
+        between = {"o_tuples": Out(beats), "i_tuples": In(beats)} if plan.rows.tables else {}
         self.sizes = {"address_width": address_bits(plan), "beats_width": beats_bits(plan)}
         self.commands = command_shape(address_bits(plan), beats_bits(plan))
         words = data.StructLayout({"data": 8 * plan.bus_bytes, "last": 1})
@@ -69,7 +69,7 @@ class MemoryPort(wiring.Component):
                 "error": Out(error_layout()),  # as of `AccessPort`
                 "tuples": Out(monitor_shape()),  # the stream into the loader
                 # of a port with a ring (`models.ring`): pages that are there; a page was read
-                **({"ready": In(32), "done": Out(1)} if plan.ring else {}),
+                **({"ready": In(32), "done": Out(1)} if plan.striders.ring else {}),
                 **between,
                 **loader,  # as of `Loader`
             }
@@ -88,7 +88,7 @@ class MemoryPort(wiring.Component):
             **self.sizes,
             count_width=page_bits(plan),
             epochs_width=count_bits(plan),
-            ring=plan.ring,
+            ring=plan.striders.ring,
         )
         # one command waits here instead of at its source: bursts leave when they would without, and `ready` ends in a register
         m.submodules.ahead = ahead = Spare(self.commands)
@@ -122,7 +122,7 @@ class MemoryPort(wiring.Component):
             self.o_words.valid.eq(reader.o.valid),
             self.bus_error.eq(reader.error),
         ]
-        if plan.ring:
+        if plan.striders.ring:
             m.d.comb += [
                 sequencer.ready.eq(self.ready),
                 self.done.eq(self.booted & reader.o.valid & reader.o.ready & reader.o.p.last),
@@ -133,10 +133,10 @@ class MemoryPort(wiring.Component):
     def _access(self, m, access, reader, empty):
         """Words go to the Striders, their tuples to the loader."""
         loader = self.loader
-        into = self.o_tuples if self.plan.tables else loader.i
-        if self.plan.tables:
+        into = self.o_tuples if self.plan.rows.tables else loader.i
+        if self.plan.rows.tables:
             m.d.comb += passed_on(self.i_tuples, loader.i)
-        if self.plan.reorder:
+        if self.plan.rows.reorder:
             m.submodules.reorder = reorder = Reorder(self.plan)
             m.d.comb += passed_on(reorder.o, into)
             into = reorder.i

@@ -21,7 +21,7 @@ class Reorder(wiring.Component):
     """Hands on tuples of one beat, batch by batch, in the order of `models.analytics.reorder`, which has its cycles too."""
 
     def __init__(self, plan: AnalyticsPlan):
-        self.window, self.batch, self.reach = plan.reorder, plan.merge_count, reach(plan)
+        self.window, self.batch, self.reach = plan.rows.reorder, plan.merge_count, reach(plan)
         self.codes, self.places = codes(plan), places(plan)
         self.bits = row_bits(plan)
         kept = {f"code{at}": plan.format.width for at in self.codes}

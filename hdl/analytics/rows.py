@@ -17,7 +17,7 @@ from .thread import ThreadPorts
 def _in_memory(plan: AnalyticsPlan) -> list[int]:
     """Return the buffers of models in memory, in the order of their tables."""
     numbers = {b.name: n for n, b in enumerate(plan.buffers) if b.kind == "model"}
-    return [numbers[name] for table in plan.tables for name in table.models]
+    return [numbers[name] for table in plan.rows.tables for name in table.models]
 
 
 def row_members(plan: AnalyticsPlan) -> dict[str, Member]:

@@ -94,7 +94,7 @@ class Thread(wiring.Component):
         for n, k in self.ports.exports:
             # an operand that the core asks for, a cycle after its address
             members[f"export{n}_{k}"] = Out(self.ports.operand_width(n, k))
-        if plan.score is not None:
+        if plan.roles.score is not None:
             # in the cycle in which it is written
             members["score"] = Out(plan.format.width)
         super().__init__(members)
@@ -139,8 +139,8 @@ class Thread(wiring.Component):
         for u in ports.merging:
             for lane, value in enumerate(datapath.outputs[u]):
                 m.d.comb += getattr(self, f"merge{u}").word_select(lane, width).eq(value)
-        if plan.score is not None:
-            m.d.comb += self.score.eq(stores[plan.score].write_data)
+        if plan.roles.score is not None:
+            m.d.comb += self.score.eq(stores[plan.roles.score].write_data)
         for number in ports.inputs:
             place = plan.layout.field(plan.buffers[number].name)
             store = stores[number]

@@ -17,11 +17,12 @@ See `models.analytics.timing` for the cycles and docs/explanation/analytics.md f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from ..fields import hints_of
 from ..heap.schema import Schema
 from ..memory.dealt import Deal
 from ..numerics.formats import Format, parse_format
@@ -201,6 +202,51 @@ class Schedule:
 
 
 @dataclass(frozen=True)
+class Roles:
+    """Buffers that a run loads or reads, by their numbers."""
+
+    models: tuple[int, ...]  #: in the kernel's order
+    runs: tuple[int, ...]  #: of metas and constants, in load order
+    until: int | None  #: of the convergence flag
+    #: of the score of each tuple; the engine writes scores then, and learns nothing
+    score: int | None
+
+
+@dataclass(frozen=True)
+class Striders:
+    """How pages become tuples in the threads' input buffers, at each memory port. See `PortConfig`."""
+
+    walkers: int  #: Striders of a port
+    page_buffers: int
+    tuple_slots: int  #: tuples between the Striders and the loader
+    input_slots: int  #: tuples in a thread's input buffers
+    visibility: str  #: which tuples are seen: `WalkConfig.visibility`
+    window_latency: int  #: `PortConfig.latency`
+    #: the program is built in, addresses have 26 bits, counters 32: for small parts; cycles and
+    #: results are the same
+    lean: bool
+    #: of the memory that a lean plan's addresses reach, which then have just the bits for it; 0:
+    #: not known
+    memory_bytes: int = 0
+    ring: int = 0  #: `PortConfig.ring`
+
+
+@dataclass(frozen=True)
+class IndexedRows:
+    """Rows of models that indices name, on the chip or in memory."""
+
+    on_index: str  #: what becomes of tuples whose index names no row
+    on_unseen: str  #: what becomes of categories that the design does not know
+    indices: tuple[Index, ...] = ()  #: in the order of their places behind a tuple's codes
+    tables: tuple[RowTable, ...] = ()  #: models that lie in memory, of which the core has lines
+    dedupe: bool = False  #: an index with the rows of the tuple before is not looked up
+    deal: Deal = field(default_factory=Deal)  #: how tables lie behind the memory ports that they have
+    #: from so many tuples of a batch the next one is chosen (`models.analytics.reorder`), 0 where
+    #: they come in order
+    reorder: int = 0
+
+
+@dataclass(frozen=True)
 class AnalyticsPlan:
     """One engine, ready to be built, run and timed."""
 
@@ -210,61 +256,33 @@ class AnalyticsPlan:
     lanes: int
     threads: int
     ports: int
-    walkers: int
-    page_buffers: int
-    tuple_slots: int
-    input_slots: int
     bus_bytes: int
     merge_count: int  #: positions a batch (0: the whole epoch)
     epochs: int
     layout: TupleLayout
+    schema: Schema
+    #: it is in the Striders' program, so that the hardware is the same but for a lean plan and one
+    #: that `watches`
+    policy: InputPolicy
     buffers: tuple[Buffer, ...]
     units: tuple[Unit, ...]
     ops: tuple[Op, ...]
-    models: tuple[int, ...]  #: buffers in the kernel's order
-    runs: tuple[int, ...]  #: the buffers of metas and constants in load order
-    until: int | None  #: the buffer of the convergence flag
-    #: the buffer of the score, for an engine that learns nothing and writes the score of each tuple
-    score: int | None
     schedule: Schedule
-    schema: Schema
-    visibility: str
-    #: the Striders have their program built in, addresses have 26 bits, counters 32: for small
-    #: parts; cycles and results are the same
-    lean: bool
-    window_latency: int  #: `PortConfig.latency` of the Striders
-    #: as of `InputPolicy`; they are in the Striders' program, so that the hardware is the same but
-    #: for a lean plan and one that `watches`
-    on_overflow: str
-    on_nan: str
-    on_index: str  #: what becomes of tuples whose index names no row
-    on_unseen: str  #: what becomes of categories that the design does not know
-    #: of the memory that a lean plan's addresses reach, which then have just the bits for it; 0:
-    #: not known
-    memory_bytes: int = 0
-    #: of rows of models, in the order of their places behind a tuple's codes
-    indices: tuple[Index, ...] = ()
-    tables: tuple[RowTable, ...] = ()  #: models that lie in memory, of which the core has lines
-    dedupe: bool = False  #: an index with the rows of the tuple before is not looked up
-    #: the memory ports over which tables are dealt (`models.memory.dealt.Deal`)
-    channels: int = 1
-    joined: int = 1
-    #: from so many tuples of a batch the next one is chosen (`models.analytics.reorder`), 0 where
-    #: they come in order
-    reorder: int = 0
-    ring: int = 0  #: as of `PortConfig`
+    roles: Roles
+    striders: Striders
+    rows: IndexedRows
     notes: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def by_rows(self) -> bool:
         """Whether rows of models are read or changed by an index. Such plans may have no units and no schedule: golden results alone."""
-        return bool(self.indices) or any(op.touches_rows for op in self.ops)
+        return bool(self.rows.indices) or any(op.touches_rows for op in self.ops)
 
     @cached_property
     def watches(self) -> bool:
         """Whether a change of a row that leaves the format's range is an error: a sum in a fixed format."""
         sums = any(op.changes_rows and op.unit_fn in ("add", "sub") for op in self.ops)
-        return sums and self.on_overflow == "error" and not self.format.is_float
+        return sums and not self.policy.saturates and not self.format.is_float
 
     @cached_property
     def format(self) -> Format:
@@ -273,8 +291,8 @@ class AnalyticsPlan:
     @cached_property
     def walk(self) -> WalkConfig:
         """What the Striders are asked to do."""
-        policy = InputPolicy(self.on_overflow, self.on_nan)
-        return WalkConfig(self.schema, self.layout, self.format, self.visibility, policy)
+        visibility = self.striders.visibility
+        return WalkConfig(self.schema, self.layout, self.format, visibility, self.policy)
 
     @cached_property
     def port(self) -> PortConfig:
@@ -282,12 +300,12 @@ class AnalyticsPlan:
         return port_config(
             self.walk,
             self.bus_bytes,
-            striders=self.walkers,
-            buffers=self.page_buffers,
-            slots=self.tuple_slots,
-            lean=self.lean,
-            latency=self.window_latency,
-            ring=self.ring,
+            striders=self.striders.walkers,
+            buffers=self.striders.page_buffers,
+            slots=self.striders.tuple_slots,
+            lean=self.striders.lean,
+            latency=self.striders.window_latency,
+            ring=self.striders.ring,
         )
 
     @cached_property
@@ -313,42 +331,37 @@ class AnalyticsPlan:
         copied = {op.dest: op.operands[0].buffer for op in self.ops if op.fn == "pass"}
         return self.buffers[copied.get(buffer, buffer)].name
 
-    @property
-    def deal(self) -> Deal:
-        """How rows of models in memory lie behind the memory ports that they have."""
-        return Deal(self.channels, self.joined)
-
     @cached_property
     def row_unit(self) -> RowUnitConfig | None:
         """What brings rows of models in memory into lines of the core; None where there are none."""
-        if not self.tables:
+        if not self.rows.tables:
             return None
         places = tuple(self._row_places())
         positions = {place.position for place in places}
-        named = [i for i in self.indices if self.layout.field(i.name).position in positions]
+        named = [i for i in self.rows.indices if self.layout.field(i.name).position in positions]
         return RowUnitConfig(
-            self.tables,
+            self.rows.tables,
             places,
             self.lanes,
             self.format.width,
             self.layout.beats,
             self.merge_count,
             self.format.container,
-            self.bus_bytes * self.joined,
-            min(UNDER_WAY * self.channels, MOST_UNDER_WAY),
-            bags=tuple(index.places for index in named) if self.dedupe else (),
+            self.bus_bytes * self.rows.deal.joined,
+            min(UNDER_WAY * self.rows.deal.channels, MOST_UNDER_WAY),
+            bags=tuple(index.places for index in named) if self.rows.dedupe else (),
         )
 
     def _row_places(self) -> Iterator[Place]:
         """Yield the places of indices that name rows in memory, in their order."""
-        owner = {name: t for t, table in enumerate(self.tables) for name in table.models}
+        owner = {name: t for t, table in enumerate(self.rows.tables) for name in table.models}
         asked: dict[str, tuple[int, bool]] = {}
         for op in self.ops:
             if op.touches_rows and (name := self.buffers[op.operands[0].buffer].name) in owner:
                 by = self.index_of(op.operands[1].buffer)
                 changes = op.changes_rows or asked.get(by, (0, False))[1]
                 asked[by] = owner[name], changes
-        for index in self.indices:
+        for index in self.rows.indices:
             for k in range(index.places if index.name in asked else 0):
                 begin = index.columns[min(k, len(index.columns) - 1)][1]
                 position = self.layout.field(index.name).position + k
@@ -359,55 +372,66 @@ class AnalyticsPlan:
         """The plan as the core has it: lines in place of rows in memory, whose indices are numbers of lines."""
         if self.row_unit is None:
             return self
-        lines = {name: table.lines for table in self.tables for name in table.models}
+        lines = {name: table.lines for table in self.rows.tables for name in table.models}
         buffers = tuple(
             replace(b, rows=lines[b.name]) if b.kind == "model" and b.name in lines else b
             for b in self.buffers
         )
-        models = tuple(n for n in self.models if self.buffers[n].name not in lines)
+        models = tuple(n for n in self.roles.models if self.buffers[n].name not in lines)
         positions = {place.position for place in self.row_unit.places}
         indices = tuple(
             replace(i, columns=tuple((c, 0, most) for c, _, most in i.columns))
             if self.layout.field(i.name).position in positions
             else i
-            for i in self.indices
+            for i in self.rows.indices
         )
-        return replace(self, buffers=buffers, models=models, indices=indices)
+        return replace(
+            self,
+            buffers=buffers,
+            roles=replace(self.roles, models=models),
+            rows=replace(self.rows, indices=indices),
+        )
 
     def begins(self, buffer: int) -> tuple[int, ...]:
         """Return what is added to each integer of an index: those of its columns count one behind the other. () for other integers."""
         name = self.index_of(buffer)
-        return next((tuple(c[1] for c in i.columns) for i in self.indices if i.name == name), ())
+        return next(
+            (tuple(c[1] for c in i.columns) for i in self.rows.indices if i.name == name), ()
+        )
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "schema": self.schema.to_json()}
+        """Return it as plain data. Fields of its parts stand beside its own."""
+        data = {**asdict(self), "schema": self.schema.to_json()}
+        for part in ("policy", "roles", "striders", "rows", "deal"):
+            data |= data.pop(part)
+        return data
 
     def structure(self) -> dict[str, Any]:
         """Return `to_json` without what no hardware depends on: the table's name, lines of the
         kernel's source, bounds, and, where the program comes from memory, the policy for input."""
         data = self.to_json()
-        if self.score is None:
+        if self.roles.score is None:
             del data["score"]
         for table in data["tables"]:
             for name in ("pinned", "keeping"):
                 if not table[name]:
                     del table[name]
-        if not self.dedupe:
+        if not self.rows.dedupe:
             del data["dedupe"]
-        if not self.tables:
+        if not self.rows.tables:
             del data["tables"]
         for name in ("channels", "joined"):
-            if getattr(self, name) == 1:
+            if data[name] == 1:
                 del data[name]
         for name in ("reorder", "ring"):
-            if not getattr(self, name):
+            if not data[name]:
                 del data[name]
-        if not self.indices:
+        if not self.rows.indices:
             del data["indices"], data["on_index"], data["on_unseen"], data["layout"]["integers"]
         data["notes"] = {k: v for k, v in self.notes.items() if k not in ("interval", "machine")}
-        if not self.lean:
+        if not self.striders.lean:
             del data["on_nan"]
-        if not (self.lean or self.watches):
+        if not (self.striders.lean or self.watches):
             del data["on_overflow"]
         for name in ("change", "by_row"):
             if not getattr(self.schedule, name):
@@ -450,4 +474,12 @@ class AnalyticsPlan:
         data["schema"] = Schema.from_json(data["schema"])
         for key in ("models", "runs"):
             data[key] = tuple(data[key])
+        data["policy"], data["deal"] = _part(InputPolicy, data), _part(Deal, data)
+        data["roles"], data["striders"] = _part(Roles, data), _part(Striders, data)
+        data["rows"] = _part(IndexedRows, data)
         return cls(**data)
+
+
+def _part(kind: Callable[..., Any], data: dict[str, Any]) -> Any:
+    """Return a part of a plan, with its fields taken out of the plan's."""
+    return kind(**{name: data.pop(name) for name in hints_of(kind) if name in data})

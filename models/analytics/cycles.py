@@ -49,7 +49,7 @@ class RowsAsked:
     def unit(self, plan: AnalyticsPlan, memory: Memory) -> RowUnitModel:
         """Return the row unit, on memory ports of its own."""
         assert plan.row_unit is not None
-        port = memory.channel() if plan.deal.ports == 1 else DealtPorts(memory, plan.deal)
+        port = memory.channel() if plan.rows.deal.ports == 1 else DealtPorts(memory, plan.rows.deal)
         return RowUnitModel(plan.row_unit, port, self.bases)
 
 
@@ -74,13 +74,13 @@ def run(
     reader = Reader(channel, plan.bus_bytes)
     origin = _boot(plan, reader, boot_address) + 1
     ports = sources(reader, origin)
-    if plan.reorder:
+    if plan.rows.reorder:
         ports = [Reordered(plan, source) for source in ports]
     loaders = [Loader(plan, source) for source in ports]
     if rows is not None:
         unit = rows.unit(plan, memory)
         conductor: _Conductor = _RowConductor(plan, ports[0], origin + 1, unit, rows.asked, waits)
-    elif plan.score is None:
+    elif plan.roles.score is None:
         conductor = _Conductor(plan, loaders, origin + 1, waits)
     else:
         writer = ScoreWriter(plan, Writer(channel, plan.bus_bytes), result_address)
@@ -88,9 +88,9 @@ def run(
     conductor.run(epochs)
     finish = max(conductor.free, conductor.batch + plan.schedule.settle)
     counts = conductor.counts
-    if plan.score is not None:
+    if plan.roles.score is not None:
         total = writer.finish(finish)
-    elif plan.core.models:
+    elif plan.core.roles.models:
         total = _results(plan, channel, finish, result_address, conductor)
     else:
         total = finish
@@ -194,7 +194,7 @@ class _Conductor:
                 self.free = cycle + 1
         for loader in loaders:
             loader.advance(self.free)
-        if self.plan.until is not None and counts["groups"] > before:
+        if self.plan.roles.until is not None and counts["groups"] > before:
             self.free = max(self.free, self.batch + schedule.settle) + schedule.decide + 2
 
     def _glide(self) -> list[int]:
@@ -323,7 +323,7 @@ def _writes(plan: AnalyticsPlan) -> list[_Writes]:
     """Return of each model in memory when its rows change, for each operation."""
     numbers = {b.name: n for n, b in enumerate(plan.buffers) if b.kind == "model"}
     writes: list[_Writes] = []
-    for number in (numbers[name] for table in plan.tables for name in table.models):
+    for number in (numbers[name] for table in plan.rows.tables for name in table.models):
         writes.append([])
         for op in plan.ops:
             if op.changes_rows and op.dest == number:
@@ -350,7 +350,7 @@ class _RowConductor(_Conductor):
         super().__init__(plan, [], free, waits)
         self.leaps = False
         self.source, self.unit, self.asked = source, unit, asked.tolist()
-        self.release = [0] * plan.input_slots
+        self.release = [0] * plan.striders.input_slots
         schedule = plan.schedule
         self.late = max(schedule.settle - schedule.batch, 0)
         # of each batch, when it was closed, and when it is through

@@ -124,7 +124,7 @@ def takers(plan: AnalyticsPlan, counts: Sequence[int]) -> Iterator[list[tuple[in
 
 def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
     """Form the batches of one epoch from each port's tuples (n_q, positions) in row order; see `takers`."""
-    width = plan.layout.beats * plan.lanes + sum(index.places for index in plan.indices)
+    width = plan.layout.beats * plan.lanes + sum(index.places for index in plan.rows.indices)
     for chosen in takers(plan, [len(of_port) for of_port in tuples]):
         data = np.array([tuples[q][n] for q, n, _, _ in chosen], dtype=np.int64).reshape(
             len(chosen), width
@@ -153,7 +153,7 @@ class Machine:
         self.wide: np.ndarray | None = None
         self.times = 1  # how often what is computed next is computed
         self.values: dict[int, Codes] = dict(models)
-        for index, codes in zip(plan.runs, runs, strict=True):
+        for index, codes in zip(plan.roles.runs, runs, strict=True):
             buffer = plan.buffers[index]
             self.values[index] = np.asarray(codes, dtype=np.int64).reshape(buffer.rows, buffer.cols)
         self.changed = Changed(plan, models, tables or {})
@@ -168,7 +168,7 @@ class Machine:
             self.values[number] = tuples[:, place.position + rows + np.arange(place.cols)]
         at = plan.layout.beats * plan.lanes
         numbers = {b.name: n for n, b in enumerate(plan.buffers) if b.kind == "index"}
-        for index in plan.indices:
+        for index in plan.rows.indices:
             if index.name in numbers:
                 self.values[numbers[index.name]] = tuples[:, None, at : at + index.places]
             at += index.places
@@ -288,7 +288,7 @@ def train(
 
     Raises NoRowOf for a row that a model does not have.
     """
-    index = {plan.buffers[n].name: n for n in plan.models}
+    index = {plan.buffers[n].name: n for n in plan.roles.models}
     start = {
         index[name]: np.asarray(codes, np.int64).reshape(plan.buffers[index[name]].rows, -1)
         for name, codes in models.items()
@@ -319,7 +319,7 @@ def train(
             result.batches += batch.count
             result.tuples += len(batch.tuples)
         result.epochs += 1
-        if trained and plan.until is not None:
+        if trained and plan.roles.until is not None:
             for op in by_region["epoch"]:
                 machine.run(op)
             if _flag(machine, plan):
@@ -343,7 +343,7 @@ def _update(
     written: dict[int, Codes] = {}
     for op in by_region["batch"]:
         if (
-            op.dest in plan.models and not op.changes_rows
+            op.dest in plan.roles.models and not op.changes_rows
         ):  # new models take effect together, after the batch
             old = machine.values[op.dest]
             machine.run(op)
@@ -356,9 +356,9 @@ def _update(
 
 def _models(machine: Machine, plan: AnalyticsPlan) -> dict[str, Codes]:
     machine.values.update(machine.changed.values())
-    return {plan.buffers[n].name: np.array(machine.values[n]) for n in plan.models}
+    return {plan.buffers[n].name: np.array(machine.values[n]) for n in plan.roles.models}
 
 
 def _flag(machine: Machine, plan: AnalyticsPlan) -> bool:
-    assert plan.until is not None
-    return bool(machine.fmt.op("select", machine.values[plan.until], 1, 0).ravel()[0])
+    assert plan.roles.until is not None
+    return bool(machine.fmt.op("select", machine.values[plan.roles.until], 1, 0).ravel()[0])

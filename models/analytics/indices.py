@@ -147,7 +147,7 @@ class _Judge:
     def _integers(self) -> NDArray[np.int64] | None:
         """Return the integers of all tuples; None where the pages cannot be read, which is the walk's error already."""
         try:
-            columns = read_heap(self.plan.schema, self.pages) if self.plan.indices else {}
+            columns = read_heap(self.plan.schema, self.pages) if self.plan.rows.indices else {}
         except ValueError:
             if self.port.error is None:
                 raise
@@ -156,11 +156,11 @@ class _Judge:
             return None
         integers = [np.zeros((len(self.delivered), 0), np.int64)]
         at = self.plan.layout.beats * self.plan.lanes
-        for index in self.plan.indices:
+        for index in self.plan.rows.indices:
             of_index: list[NDArray[np.int64]] = []
             for attribute, offset, counts in index.columns:
                 column = self.plan.schema.columns[attribute]
-                last = self.plan.on_unseen == "last"
+                last = self.plan.rows.on_unseen == "last"
                 values = self._places(columns[column.name], index, column.name)
                 item = at + sum(part.shape[1] for part in of_index)
                 values = self._judged(values, counts, column.name, item)
@@ -192,14 +192,14 @@ class _Judge:
         unseen = (values == UNSEEN) if categories else np.zeros_like(null)
         beyond = ~null & ~unseen & (values != ABSENT) & ((values < 0) | (values >= counts))
         self._say(null, plan.layout.on_null, PageError.TUPLE_NULL, name, item, lambda v: "")
-        if plan.on_unseen == "last":
+        if plan.rows.on_unseen == "last":
             self.last |= unseen.any(axis=1)
         else:
-            self._say(unseen, plan.on_unseen, IndexCode.VALUE_UNSEEN, name, item, lambda v: "")
+            self._say(unseen, plan.rows.on_unseen, IndexCode.VALUE_UNSEEN, name, item, lambda v: "")
         labels = plan.schema.column(name).labels
 
         text = lambda place: _beyond(int(values[place]), counts, labels)
-        self._say(beyond, plan.on_index, PageError.VALUE_INDEX, name, item, text)
+        self._say(beyond, plan.rows.on_index, PageError.VALUE_INDEX, name, item, text)
         return values
 
     def _say(self, wrong: Any, policy: str, code: Any, name: str, item: int, text: Any) -> None:
@@ -227,12 +227,12 @@ class _Judge:
         plan = self.plan
         asked, wide = named(plan, self.port.tuples)
         code = PageError.VALUE_INDEX
-        self._say(wide[:, None], plan.on_index, code, "", -1, lambda place: TOO_WIDE)
+        self._say(wide[:, None], plan.rows.on_index, code, "", -1, lambda place: TOO_WIDE)
         for op, rows in asked:
             name, most = plan.buffers[op.operands[0].buffer].name, op.detail[0]
             beyond = (rows != ABSENT) & ((rows < 0) | (rows >= most))
             text = lambda place: f"row {rows[place]} of {name}, which has 0 to {most - 1}"  # noqa: B023
-            self._say(beyond, plan.on_index, code, "", -1, text)
+            self._say(beyond, plan.rows.on_index, code, "", -1, text)
 
 
 def padded(values: Any) -> NDArray[np.int64]:

@@ -122,7 +122,7 @@ def strider_cycles(plan: AnalyticsPlan, costs: Costs) -> int:
         )
         for q in range(plan.ports)
     )
-    return -(-busiest // plan.walkers)
+    return -(-busiest // plan.striders.walkers)
 
 
 def model_cycles(
@@ -185,7 +185,7 @@ def rows_in_memory(plan: AnalyticsPlan, tuples: Codes) -> np.ndarray:
     columns, at = [np.zeros((len(tuples), 0), np.int64)], plan.layout.beats * plan.lanes
     assert plan.row_unit is not None
     positions = {place.position for place in plan.row_unit.places}
-    for index in plan.indices:
+    for index in plan.rows.indices:
         if plan.layout.field(index.name).position in positions:
             columns.append(tuples[:, at : at + index.places])
         at += index.places
@@ -199,7 +199,7 @@ def drawn(plan: AnalyticsPlan, tuples: int, zipf: float = 0.0) -> Codes:
     """
     rng = np.random.default_rng(1)
     columns = [np.zeros((tuples, plan.layout.beats * plan.lanes), np.int64)]
-    for index in plan.indices:
+    for index in plan.rows.indices:
         order, shares = np.empty(0, np.int64), np.empty(0)
         for k in range(index.places):
             _, begin, counts = index.columns[min(k, len(index.columns) - 1)]
@@ -251,7 +251,7 @@ def bound(
     by_rows = RowTerms(0, 0, 0, 0)
     chain = max(epochs * waits.chain - waits.last, 0) if waits else 0
     if plan.row_unit is not None and rows is not None:
-        by_rows = row_terms(plan.row_unit, rows.asked, rows.bases, memory, epochs, plan.deal)
+        by_rows = row_terms(plan.row_unit, rows.asked, rows.bases, memory, epochs, plan.rows.deal)
     busiest = -(-pages // plan.ports) * plan.page_size * epochs
     work: dict[int, int] = {}
     for op in plan.ops:

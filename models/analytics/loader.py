@@ -100,7 +100,7 @@ class Loader:
         self.ended: int | None = None  # cycle from which the epoch's end is seen
         self.release = [
             0
-        ] * plan.input_slots  # cycles from which the latest groups' slots are free again
+        ] * plan.striders.input_slots  # cycles from which the latest groups' slots are free again
 
     def fill(self) -> int:
         """Take groups, as far as it is known when their slots are free, until two wait or the epoch has ended; return how many can be handed out."""

@@ -31,10 +31,10 @@ _REACH = 8
 
 def window(plan: AnalyticsPlan) -> int:
     """Return from how many tuples the next one is to be chosen; 0 where that changes results, gains nothing, or is large beside the part."""
-    if not in_unit(plan) or plan.merge_count < WINDOW or plan.threads > 1 or plan.lean:
+    if not in_unit(plan) or plan.merge_count < WINDOW or plan.threads > 1 or plan.striders.lean:
         return 0
     alone = not any(op.merge or (op.region != "group" and not op.changes_rows) for op in plan.ops)
-    if not alone or plan.layout.beats > 1 or plan.dedupe or plan.watches:
+    if not alone or plan.layout.beats > 1 or plan.rows.dedupe or plan.watches:
         return 0
     groups = places(plan)
     few = sum(len(group) ** 2 for group in groups) <= _PAIRS
@@ -47,7 +47,7 @@ def places(plan: AnalyticsPlan) -> list[tuple[tuple[int, int], ...]]:
     for op in plan.ops:
         if op.changes_rows:
             by.setdefault(op.dest, set()).add(plan.index_of(op.operands[1].buffer))
-    named = {index.name: index for index in plan.indices}
+    named = {index.name: index for index in plan.rows.indices}
     groups = dict[tuple[tuple[int, int], ...], None]()
     for names in by.values():
         group = list[tuple[int, int]]()
@@ -71,7 +71,7 @@ def codes(plan: AnalyticsPlan) -> list[int]:
 
 def row_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of the number of a row."""
-    return max(1, max(index.counts - 1 for index in plan.indices).bit_length())
+    return max(1, max(index.counts - 1 for index in plan.rows.indices).bit_length())
 
 
 def reach(plan: AnalyticsPlan) -> int:
@@ -86,17 +86,17 @@ def reach(plan: AnalyticsPlan) -> int:
 
 def in_turn(plan: AnalyticsPlan, tuples: Codes) -> Codes:
     """Return an epoch's tuples, which have the places of indices behind their codes, in the order in which they go on."""
-    if not plan.reorder:
+    if not plan.rows.reorder:
         return tuples
     rows = _rows(plan, tuples)
     most, order = reach(plan), list[int]()
     for begin in range(0, len(rows), plan.merge_count):
         end = min(begin + plan.merge_count, len(rows))
         waiting, latest = deque[int](), deque[tuple[int, ...]](maxlen=most)
-        for n in range(begin, end + plan.reorder):
+        for n in range(begin, end + plan.rows.reorder):
             if n < end:
                 waiting.append(n)
-            if waiting and (n + 1 >= begin + plan.reorder):
+            if waiting and (n + 1 >= begin + plan.rows.reorder):
                 chosen = _next(waiting, rows, latest)
                 latest.append(rows[chosen])
                 waiting.remove(chosen)
@@ -107,11 +107,11 @@ def in_turn(plan: AnalyticsPlan, tuples: Codes) -> Codes:
 def _rows(plan: AnalyticsPlan, tuples: Codes) -> list[tuple[int, ...]]:
     """Return the rows that each tuple changes, numbered over all models."""
     column, at = dict[int, int](), plan.layout.beats * plan.lanes
-    for index in plan.indices:
+    for index in plan.rows.indices:
         first = plan.layout.field(index.name).position
         column |= {first + k: at + k for k in range(index.places)}
         at += index.places
-    most = max(index.counts for index in plan.indices)
+    most = max(index.counts for index in plan.rows.indices)
     columns = [
         tuples[:, column[position]] + number * most
         for number, group in enumerate(places(plan))
@@ -135,7 +135,7 @@ class Reordered(TupleSource):
     """Tuples of a source behind the choice, a tuple a group; which ones they are, `in_turn` says."""
 
     def __init__(self, plan: AnalyticsPlan, source: TupleSource) -> None:
-        self.source, self.window, self.batch = source, plan.reorder, plan.merge_count
+        self.source, self.window, self.batch = source, plan.rows.reorder, plan.merge_count
         self.left = self.batch  # tuples of the batch that have not gone on
         self.came: deque[tuple[int, bool]] = deque()  # those that are there: when, an epoch's end
         self.gone: deque[int] = deque([-1] * self.window, self.window)  # when the latest went on
@@ -203,5 +203,5 @@ def cost(plan: AnalyticsPlan) -> Cost:
     kept, most = 1 + plan.format.width * len(codes(plan)), reach(plan)
     groups = places(plan)
     rows, pairs = (row_bits(plan) * sum(len(g) ** n for g in groups) for n in (1, 2))
-    luts = 150 + 1.6 * plan.reorder * kept + 0.67 * pairs * (plan.reorder + most)
-    return Cost(round(luts), 40 + plan.reorder * kept + most * rows)
+    luts = 150 + 1.6 * plan.rows.reorder * kept + 0.67 * pairs * (plan.rows.reorder + most)
+    return Cost(round(luts), 40 + plan.rows.reorder * kept + most * rows)

@@ -74,7 +74,7 @@ def parts(plan: AnalyticsPlan, target: Target) -> dict[str, Cost]:
         )
     if plan.row_unit is not None:
         costs["rows"] = plan.row_unit.cost + _ports_of_rows(plan)
-    if plan.reorder:
+    if plan.rows.reorder:
         costs["reorder"] = reorder.cost(plan)
     return costs
 
@@ -82,12 +82,15 @@ def parts(plan: AnalyticsPlan, target: Target) -> dict[str, Cost]:
 def _ports_of_rows(plan: AnalyticsPlan) -> Cost:
     """Return what judges where rows lie, and deals them over several memory ports, as synthesised alone for an ECP5: `hdl.memory.Dealt` chooses every bit
     of a word that comes."""
-    tables, others = len(plan.tables), 2 + plan.ports if plan.deal.ports == 1 else 0
+    tables, others = len(plan.rows.tables), 2 + plan.ports if plan.rows.deal.ports == 1 else 0
     lut, ff = APART * (tables * others + tables * (tables - 1) // 2), 0
-    if plan.channels > 1:
-        lut, ff = 300 + 8 * plan.bus_bytes * plan.joined * (plan.channels - 1), 63
-    if plan.joined > 1:
-        lut, ff = lut + 15 * plan.deal.ports, ff + 3 * plan.deal.ports
+    if plan.rows.deal.channels > 1:
+        lut, ff = (
+            300 + 8 * plan.bus_bytes * plan.rows.deal.joined * (plan.rows.deal.channels - 1),
+            63,
+        )
+    if plan.rows.deal.joined > 1:
+        lut, ff = lut + 15 * plan.rows.deal.ports, ff + 3 * plan.rows.deal.ports
     return Cost(lut, ff)
 
 
@@ -95,7 +98,7 @@ def features(plan: AnalyticsPlan, target: Target) -> dict[str, dict[str, float]]
     """Return how many of each kind of thing there are in one of each part: `COEFFICIENTS` has what one takes."""
     ultra = ultra_shapes(storages.memories(plan), target) if target.uram else ()
     counts: dict[str, dict[str, float]] = {
-        "shell": {"shell": 1, "wide": int(not plan.lean)},
+        "shell": {"shell": 1, "wide": int(not plan.striders.lean)},
         "port": strider.features(plan.port, target.family, ultra),
         "core": _core(plan, target),
         "thread": _thread(plan, target),
@@ -116,7 +119,7 @@ def _thread(plan: AnalyticsPlan, target: Target) -> dict[str, float]:
 
 
 def _core(plan: AnalyticsPlan, target: Target) -> dict[str, float]:
-    ways_out = sum(plan.buffers[n].width(plan.lanes) * plan.format.width for n in plan.models)
+    ways_out = sum(plan.buffers[n].width(plan.lanes) * plan.format.width for n in plan.roles.models)
     return {"core": 1, "parameters": ways_out, **_datapath(plan, target, "core")}
 
 
@@ -182,6 +185,6 @@ def _flops(plan: AnalyticsPlan) -> Mapping[str, float]:
     return {
         **per,
         "port": strider.flops(plan.port),
-        "shell": 580 if plan.lean else 1400,
+        "shell": 580 if plan.striders.lean else 1400,
         "device": 600,
     }

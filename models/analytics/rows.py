@@ -78,7 +78,7 @@ UNITS: dict[str, Unit] = {
 def integer_runs(plan: AnalyticsPlan) -> list[np.ndarray]:
     """Return what is fixed for a run, as far as integers are made of it, for a `Machine` that is asked which rows tuples name."""
     numbers = plan.notes["run_values"]
-    arrays = (np.asarray(numbers[plan.buffers[n].name], np.float64) for n in plan.runs)
+    arrays = (np.asarray(numbers[plan.buffers[n].name], np.float64) for n in plan.roles.runs)
     return [values.astype(np.int64) for values in arrays]
 
 
@@ -87,7 +87,7 @@ def asked(machine: Machine, tuples: Codes) -> Iterator[tuple[Op, np.ndarray]]:
     plan = machine.plan
     machine.take(tuples)
     known = {n for n, b in enumerate(plan.buffers) if b.kind == "index"}
-    known |= {n for n in plan.runs if plan.buffers[n].integer}
+    known |= {n for n in plan.roles.runs if plan.buffers[n].integer}
     for op in plan.ops:
         places = [op.operands[1].buffer] if op.touches_rows else []
         if places and places[0] in known:
@@ -185,7 +185,7 @@ class Changed:
         beyond = []
         for number, changes in self.waiting.items():
             table = self.tables[number]
-            if number in self.full_reads and self.plan.until is not None:
+            if number in self.full_reads and self.plan.roles.until is not None:
                 table.codes = table.codes.copy()  # the test of an epoch sees the batch's own
             table.change(changes)
             if table.beyond is not None:

@@ -15,7 +15,7 @@ class ScoreWriter:
         self.plan, self.writer = plan, writer
         self.address, self.size = address, score_room(plan)
         self.per_word = plan.bus_bytes // plan.format.container
-        [op] = [op for op in plan.ops if op.dest == plan.score]
+        [op] = [op for op in plan.ops if op.dest == plan.roles.score]
         written = write_times(op, plan.buffers, plan.format, plan.lanes, plan.threads)[1]
         #: from a group's start to its first score's way into a word
         self.late = 2 + op.start + int(written.max())

@@ -22,10 +22,10 @@ def scores(
     Parameters: `tuples`: (n, beats × lanes) codes in row order; `models`: codes by name, (rows, cols);
     `runs`: codes of the plan's metas and constants in `plan.runs` order.
     """
-    assert plan.score is not None
+    assert plan.roles.score is not None
     start = {
         n: np.asarray(models[plan.buffers[n].name], np.int64).reshape(plan.buffers[n].rows, -1)
-        for n in plan.models
+        for n in plan.roles.models
     }
     parts = [np.zeros(0, np.int64)]
     for first in range(0, len(tuples), _CHUNK):
@@ -34,5 +34,5 @@ def scores(
         machine.take(part)
         for op in plan.ops:
             machine.run(op, len(part))
-        parts.append(np.broadcast_to(machine.values[plan.score], (len(part), 1, 1))[:, 0, 0])
+        parts.append(np.broadcast_to(machine.values[plan.roles.score], (len(part), 1, 1))[:, 0, 0])
     return np.concatenate(parts)

@@ -23,32 +23,32 @@ ADDRESS_BITS, LEAN_ADDRESS_BITS = 40, 26
 
 def address_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of the byte addresses that the plan's engine handles: enough to pass the end of a memory that is known."""
-    if not plan.lean:
+    if not plan.striders.lean:
         return ADDRESS_BITS
     return (
-        max(12, (plan.memory_bytes - 1).bit_length() + 1)
-        if plan.memory_bytes
+        max(12, (plan.striders.memory_bytes - 1).bit_length() + 1)
+        if plan.striders.memory_bytes
         else LEAN_ADDRESS_BITS
     )
 
 
 def count_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of numbers of epochs."""
-    return FIXED_COUNT_BITS if plan.lean else 32
+    return FIXED_COUNT_BITS if plan.striders.lean else 32
 
 
 def page_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of numbers of pages."""
     return (
-        min(count_bits(plan), (plan.memory_bytes // plan.page_size).bit_length())
-        if plan.lean and plan.memory_bytes
+        min(count_bits(plan), (plan.striders.memory_bytes // plan.page_size).bit_length())
+        if plan.striders.lean and plan.striders.memory_bytes
         else count_bits(plan)
     )
 
 
 def beats_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of a read command's length in bus words: of a page's, or the boot image's."""
-    if not plan.lean:
+    if not plan.striders.lean:
         return 24
     return (max(plan.page_size, image_bytes(plan)[0]) // plan.bus_bytes).bit_length()
 
@@ -73,33 +73,33 @@ def score_room(plan: AnalyticsPlan) -> ScoreRoom:
 
 def result_beats_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of the length in bus words with which the result is written."""
-    if plan.score is not None:
+    if plan.roles.score is not None:
         return score_room(plan).burst.bit_length()
-    return (image_bytes(plan)[1] // plan.bus_bytes).bit_length() if plan.lean else 24
+    return (image_bytes(plan)[1] // plan.bus_bytes).bit_length() if plan.striders.lean else 24
 
 
 def open_writes(plan: AnalyticsPlan) -> int:
     """Return how many write bursts run ahead of their data: those of the whole result, where it is small."""
-    if plan.score is not None:
+    if plan.roles.score is not None:
         return Writer.AHEAD
     return (
         min(
             Writer.AHEAD,
             burst_count(4096 - plan.bus_bytes, (1 << result_beats_bits(plan)) - 1, plan.bus_bytes),
         )
-        if plan.lean
+        if plan.striders.lean
         else Writer.AHEAD
     )
 
 
 def _counters(plan: AnalyticsPlan, rings: Sequence[Ring]) -> list[Counter]:
     """Return what the engine counts."""
-    wide = 32 if plan.lean else 48
+    wide = 32 if plan.striders.lean else 48
     counters = [
         Counter("tuples", "tuples trained on", max(plan.threads.bit_length(), 1), bits=wide),
         Counter("groups", "groups started", bits=wide),
         Counter("batches", "batches closed", bits=wide),
-        Counter("epochs", "epochs ended", bits=count_bits(plan) if plan.lean else wide),
+        Counter("epochs", "epochs ended", bits=count_bits(plan) if plan.striders.lean else wide),
         Counter(
             "starved",
             "cycles in which a group could have started but for want of tuples",
@@ -108,9 +108,9 @@ def _counters(plan: AnalyticsPlan, rings: Sequence[Ring]) -> list[Counter]:
         ),
         Counter("converged", "1 when the convergence test ended the run", bits=1),
     ]
-    if plan.tables:
+    if plan.rows.tables:
         counters += [Counter(name, what, bits=wide) for name, what in ROW_COUNTERS.items()]
-    if plan.lean:  # the others tell how a run went, not what it did
+    if plan.striders.lean:  # the others tell how a run went, not what it did
         counters = [c for c in counters if c.name in ("tuples", "epochs", "converged")]
     return [*counters, *(ring.counter for ring in rings)]
 
@@ -121,7 +121,7 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
     boot, result = image_bytes(plan)
     pages = tuple(f"page_address{q}" for q in range(plan.ports))
     # scores leave by bursts while pages are read, once
-    scores = plan.score is not None
+    scores = plan.roles.score is not None
     unit = bus * (score_room(plan).burst if scores else 1)
     most, what = 1 if scores else MAX_EPOCHS, "where the models go, aligned to the bus"
     registers = [
@@ -138,17 +138,24 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
     for q, name in enumerate(pages):
         what, each = f"port {q}'s first page, aligned to the bus", [(f"pages{q}", plan.page_size)]
         registers += [
-            address(name, bits, what, bus, plan.page_size * plan.ring, () if plan.ring else each),
+            address(
+                name,
+                bits,
+                what,
+                bus,
+                plan.page_size * plan.striders.ring,
+                () if plan.striders.ring else each,
+            ),
             EngineRegister(
                 f"pages{q}", page_bits(plan), f"port {q}'s pages; 0: none", legal=Legal()
             ),
         ]
-    rings = [Ring(q) for q in range(plan.ports if plan.ring else 0)]
+    rings = [Ring(q) for q in range(plan.ports if plan.striders.ring else 0)]
     registers += [ring.register for ring in rings]
     # rows lie beside pages and models, or in memory of their own
-    apart = ["boot_address", "result_address", *pages] if plan.deal.ports == 1 else []
+    apart = ["boot_address", "result_address", *pages] if plan.rows.deal.ports == 1 else []
     sizes_of_rows = plan.row_unit.sizes if plan.row_unit else ()
-    for t, (table, (size, rows)) in enumerate(zip(plan.tables, sizes_of_rows, strict=True)):
+    for t, (table, (size, rows)) in enumerate(zip(plan.rows.tables, sizes_of_rows, strict=True)):
         name, what = f"row_address{t}", f"rows of {' and '.join(table.models)}, aligned to a row"
         registers.append(address(name, bits, what, size, size * rows, apart=apart))
         apart = [*apart, name]
@@ -158,7 +165,7 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
         _counters(plan, rings),
         monitors,
         design,
-        cycle_bits=40 if plan.lean else 64,
+        cycle_bits=40 if plan.striders.lean else 64,
         errors=(PageError, RowCode) if plan.watches else (PageError,),
     )
 
@@ -231,7 +238,7 @@ def blocks(plan: AnalyticsPlan) -> list[Block]:
     each. Of other plans each code goes by itself."""
     bus, container = plan.bus_bytes, plan.format.container
     groups: list[tuple[int, list[Part]]] = []
-    for n in plan.core.models if plan.by_rows else ():
+    for n in plan.core.roles.models if plan.by_rows else ():
         buffer = plan.core.buffers[n]
         beats, codes = buffer.beats(plan.lanes), buffer.width(plan.lanes)
         for known, parts in groups:
@@ -251,9 +258,9 @@ def blocks(plan: AnalyticsPlan) -> list[Block]:
 def sizes(plan: AnalyticsPlan) -> tuple[int, int, int]:
     """Return (32-bit program words, codes of runs and models, codes of models that are written back), of what goes code by code."""
     count = lambda numbers: sum(plan.buffers[n].rows * plan.buffers[n].cols for n in numbers)
-    models = () if plan.by_rows else plan.models
-    written = models if plan.score is None else ()
-    return len(plan.program), count((*plan.runs, *models)), count(written)
+    models = () if plan.by_rows else plan.roles.models
+    written = models if plan.roles.score is None else ()
+    return len(plan.program), count((*plan.roles.runs, *models)), count(written)
 
 
 def image_bytes(plan: AnalyticsPlan) -> tuple[int, int]:
@@ -262,7 +269,7 @@ def image_bytes(plan: AnalyticsPlan) -> tuple[int, int]:
     bus, container = plan.bus_bytes, plan.format.container
     wide = bus * sum(block.bus_words for block in blocks(plan))
     boot = _round(4 * words, bus) + _round(container * parameters, bus) + wide
-    return boot, _round(container * results, bus) + wide * (plan.score is None)
+    return boot, _round(container * results, bus) + wide * (plan.roles.score is None)
 
 
 def images(plan: AnalyticsPlan, runs: Sequence[Codes], models: Mapping[str, Codes]) -> Images:
@@ -272,7 +279,7 @@ def images(plan: AnalyticsPlan, runs: Sequence[Codes], models: Mapping[str, Code
     row, each in a container of `format.container` bytes, filled up to a bus word; of models in `blocks` their beats.
     """
     bus, container = plan.bus_bytes, plan.format.container
-    named = {n: np.asarray(models[plan.buffers[n].name], np.int64) for n in plan.core.models}
+    named = {n: np.asarray(models[plan.buffers[n].name], np.int64) for n in plan.core.roles.models}
     codes = [np.asarray(c, dtype=np.int64).ravel() for c in runs]
     codes += [] if plan.by_rows else [of.ravel() for of in named.values()]
     packed = np.concatenate([np.zeros(0, np.int64), *codes]).astype(f"<u{container}")
@@ -295,7 +302,7 @@ def unpack_result(plan: AnalyticsPlan, memory: np.ndarray) -> dict[str, Codes]:
             buffer, image = plan.buffers[part.buffer], codes[position : position + size]
             result[buffer.name] = block.codes(image, part, (buffer.rows, buffer.cols))
         position += block.bus_words * plan.bus_bytes // container
-    for n in () if plan.by_rows else plan.core.models:
+    for n in () if plan.by_rows else plan.core.roles.models:
         buffer = plan.buffers[n]
         size = buffer.rows * buffer.cols
         result[buffer.name] = codes[position : position + size].reshape(buffer.rows, buffer.cols)

@@ -40,7 +40,7 @@ def gap(plan: AnalyticsPlan, op: Op) -> int:
 def _spans(plan: AnalyticsPlan, op: Op) -> list[range]:
     """Return which rows each place may name."""
     name = plan.index_of(op.operands[1].buffer)
-    columns = next((i.columns for i in plan.indices if i.name == name), ())
+    columns = next((i.columns for i in plan.rows.indices if i.name == name), ())
     spans = [range(begin, begin + counts) for _, begin, counts in columns]
     spans = spans or [range(op.detail[0])]
     return [spans[min(k, len(spans) - 1)] for k in range(op.extents[0])]

@@ -32,7 +32,7 @@ def together(
     changed = {op.dest for op in touching if op.changes_rows}
     full_reads = {o.buffer for op in plan.ops for o in op.operands[op.touches_rows :]} & changed
     rows = asked(np.concatenate([b.tuples for b in batches])) if batches else []
-    fixed = len(rows) == len(touching) and not full_reads and plan.until is None
+    fixed = len(rows) == len(touching) and not full_reads and plan.roles.until is None
     if not fixed or any(
         op.merge or (op.region != "group" and not op.changes_rows) for op in plan.ops
     ):
@@ -61,7 +61,7 @@ def _levels(
     plan: AnalyticsPlan, batches: Sequence[Batch], rows: Sequence[tuple[Op, np.ndarray]]
 ) -> list[int]:
     """Return each batch's level."""
-    tables = {n: k for k, n in enumerate(plan.models)}
+    tables = {n: k for k, n in enumerate(plan.roles.models)}
     keys: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for op, of_op in rows:
         table = op.operands[0].buffer

@@ -29,7 +29,7 @@ def test_engine(tmp_path: Path) -> None:
     plan = design.plan
     made = images(plan, design.runs(), design.models())
     codes = (
-        np.concatenate([golden.codes[plan.buffers[n].name].ravel() for n in plan.models])
+        np.concatenate([golden.codes[plan.buffers[n].name].ravel() for n in plan.roles.models])
         .astype(f"<u{plan.format.container}")
         .view(np.uint8)
     )

@@ -46,8 +46,8 @@ class Port:
     def item(self) -> None:
         ready = max(
             self.ready,
-            self.release[self.groups - self.plan.input_slots]
-            if self.groups >= self.plan.input_slots
+            self.release[self.groups - self.plan.striders.input_slots]
+            if self.groups >= self.plan.striders.input_slots
             else 0,
         )
         first, kind = (
@@ -126,7 +126,7 @@ def step_by_step(
             free = start + 1
         for port in ports:
             port.ended, port.ready = None, free
-        if plan.until is not None and groups > before:
+        if plan.roles.until is not None and groups > before:
             free = max(free, batch + s.settle) + s.decide + 2
     return free, max(start, 0), max(batch, 0), groups, batches, tuples  # 0: never
 
@@ -177,9 +177,9 @@ def random_run(seed: int) -> tuple[Any, PortConfig, Costs, FixedLatency, int]:
         threads=ports * threads,
         threads_per_port=threads,
         merge_count=merge,
-        input_slots=draw(2, 8),
+        striders=SimpleNamespace(input_slots=draw(2, 8)),
         schedule=schedule,
-        until=rng.choice([None, 1]),
+        roles=SimpleNamespace(until=rng.choice([None, 1])),
     )
     config = PortConfig(
         1024 << draw(0, 3),

@@ -192,5 +192,5 @@ def test_chosen(kernel, dims, part, format, choices, chosen, monkeypatch) -> Non
     own = {"one": from_text(ONE), "linear": linear(64)}
     made = own.get(kernel) or load_kernel(EXAMPLES / f"{kernel}.py")
     plan = compile(made, part, dims=dims, format=format, choices=Choices(**choices)).plan
-    found = plan.lanes, plan.threads, plan.ports, plan.walkers, plan.schedule.batch
+    found = plan.lanes, plan.threads, plan.ports, plan.striders.walkers, plan.schedule.batch
     assert (*found, len(makers[-1]._made)) == chosen

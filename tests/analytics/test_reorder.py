@@ -69,7 +69,7 @@ def test_rows_keep_their_order(text: str, batch: int, tmp_path: Path) -> None:
         order = in_turn(plan, numbered)[:, -1]
         names = ("u", "i") if "P:" in text else ("a", "b")
         one, two = (table[name] for name in names)
-        assert sorted(order) == [*range(150)] and plan.reorder == 4
+        assert sorted(order) == [*range(150)] and plan.rows.reorder == 4
         assert np.array_equal(order // batch, np.arange(150) // batch)
         assert (rows == 1) == np.array_equal(order, np.arange(150))
         for k, later in enumerate(order):
@@ -98,10 +98,11 @@ def test_hardware(text: str, place: str, memory: str, backend: str, tmp_path: Pa
     golden, model, run = (design.run(table, backend=b) for b in ("golden", "model", backend))
     assert run.cycles == model.cycles
     assert all(np.array_equal(run.codes[name], v) for name, v in golden.codes.items())
-    plain = replace(design.compiled, plan=replace(design.compiled.plan, reorder=0))
+    plan = design.compiled.plan
+    plain = replace(design.compiled, plan=replace(plan, rows=replace(plan.rows, reorder=0)))
     waits = [of.run(table, backend="model").counters["row_waits.changes"] for of in (design, plain)]
     assert waits[0] < waits[1]
-    assert "reorder" in parts(design.compiled.plan, TWO)
+    assert "reorder" in parts(plan, TWO)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_what_stays_in_order(text: str, options: dict[str, object], tmp_path: Pa
     (tmp_path / "k.psk").write_text(text)
     more = {"format": "float32", "dims": {"n": 3} | ({} if "c:" in text else {"m": 3, "k": 3})}
     plan = ps.compile(tmp_path / "k.psk", TWO, table, **(more | options)).compiled.plan
-    assert plan.reorder == 0 and plan.units
+    assert plan.rows.reorder == 0 and plan.units
 
 
 def test_runs_that_repeat_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +136,7 @@ def test_runs_that_repeat_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "k.psk").write_text(f"{LRMF}  batch 7\n")
     dims = {"m": 60, "n": 50, "k": 4}
     made = ps.compile(tmp_path / "k.psk", "u55c", dims=dims, format="float32").compiled
-    assert made.plan.reorder
+    assert made.plan.rows.reorder
     followed, found = Counter[bool](), {}
     choose = Reordered._choose
 

@@ -61,7 +61,7 @@ def _compiled(
     design = ps.compile(
         folder / "k.psk", part, table, format, dims=dims, choices=choices, **options
     )
-    assert design.compiled.refused is None and design.compiled.plan.tables
+    assert design.compiled.refused is None and design.compiled.plan.rows.tables
     return design
 
 
@@ -87,7 +87,7 @@ def test_several_ports(
         design = ps.compile(tmp_path / "k.psk", target, table, "float32", **more)
         found.append((design, _equal(design, table, "rtl", memory)))
     (one, moved), (design, dealt) = found
-    assert (one.compiled.plan.deal, design.compiled.plan.deal) == (Deal(), deal)
+    assert (one.compiled.plan.rows.deal, design.compiled.plan.rows.deal) == (Deal(), deal)
     assert moved == dealt and dealt["rows_written"] > 60
     same = [of.run(table, backend="golden").codes for of in (one, design)]
     assert all(np.array_equal(same[0][name], codes) for name, codes in same[1].items())
@@ -108,7 +108,7 @@ def test_what_channels_hold(tmp_path: Path) -> None:
     for rows, deal in ((60, Deal(1, 2)), (20_000, Deal(4, 2)), (60_000, Deal())):
         dims = {"m": rows, "n": 90, "k": 3}
         design = ps.compile(tmp_path / "k.psk", part, table, "float32", dims=dims, choices=place)
-        assert design.compiled.plan.deal == deal
+        assert design.compiled.plan.rows.deal == deal
 
 
 def test_a_line_gives_way_behind_its_own_batch(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_rows_that_are_asked_for_again_stay(tmp_path: Path) -> None:
     table = {"a": asked, "x": np.arange(len(asked), dtype=np.float32) / 8}
     text = "kernel k(a: index[n], x: input, s: model[n])\n  s[a] += x\n"
     design = _compiled(text, table, {"n": 30}, tmp_path, {"s": "memory:12"})
-    [of] = design.compiled.plan.tables
+    [of] = design.compiled.plan.rows.tables
     assert (of.keeping, of.passing) == (10, 2)
     directory, looked = Directory(of), 0
     for n, row in enumerate(asked.tolist(), 1):
@@ -236,12 +236,12 @@ def test_hot_rows(tmp_path: Path) -> None:
     found = {}
     for hot in ({}, {"E": _hottest(table, "ab", 9)}):
         design = _compiled(text, table, dims, tmp_path, names, hot=hot)
-        [of] = design.compiled.plan.tables
+        [of] = design.compiled.plan.rows.tables
         assert set(of.pinned) == {*hot.get("E", [])[:4]} and of.lines == 12
         moved = _moved(design.run(table, backend="model", memory="sdr-166"))
         found[bool(hot)] = design.run(table, backend="golden").codes, moved
         saved = AnalyticsPlan.from_json(json.loads(json.dumps(design.compiled.plan.to_json())))
-        assert saved.tables == design.compiled.plan.tables
+        assert saved.rows.tables == design.compiled.plan.rows.tables
     assert _equal(design, table, "pysim", "sdr-166") == found[True][1]
     for name, codes in found[False][0].items():
         assert np.array_equal(found[True][0][name], codes)
@@ -279,7 +279,7 @@ def test_a_bus_error_names_the_row(
     made = {"part": with_channels(TWO, ports), "memory": "hbm2", "format": "float32"}
     design = _compiled(text, table, {"n": rows}, tmp_path, {"s": "memory:5"}, **made)
     plan, unit = design.compiled.plan, design.compiled.plan.row_unit
-    assert plan.deal == deal and unit is not None
+    assert plan.rows.deal == deal and unit is not None
     size, last = row_places(plan)[1] // deal.ports, row_spaces(plan)[-1]
 
     def place(self: Windows, at: int, data: np.ndarray, space: int = 0) -> Window | None:
@@ -297,7 +297,7 @@ def test_a_bus_error_names_the_row(
 
     monkeypatch.setattr(Windows, "place", place)
     monkeypatch.setattr(Windows, "reserve", less)
-    directory = Directory(design.compiled.plan.tables[0])
+    directory = Directory(design.compiled.plan.rows.tables[0])
     found = [directory.find(row, n, True).written for n, row in enumerate(asked.tolist(), 1)]
     written = [*found, *(row for lines in directory.flush() for row in lines.values())]
     order = asked.tolist() if kind == "read" else written
@@ -387,7 +387,7 @@ def test_a_store_of_no_lines(tmp_path: Path) -> None:
     table = ratings(np.random.default_rng(3), 14, 9, 9)
     dims, text = {"m": 9, "n": 9, "k": 3}, LRMF + "  batch 2\n"
     found = _compiled(text, table, dims, tmp_path, {"P": "memory:0", "Q": "memory:9"})
-    assert [of.lines for of in found.compiled.plan.tables] == [4, 9]
+    assert [of.lines for of in found.compiled.plan.rows.tables] == [4, 9]
     moved = _equal(found, table, "pysim", "latency=9,bytes=4")
     assert moved["rows_fetched"] > 2 * 9
     chip = ps.compile(tmp_path / "k.psk", TWO, table, "fixed:8,8", dims=dims).run(table)
@@ -443,7 +443,7 @@ def test_boards(part: str, fits: bool) -> None:
     """Where a board's SDRAM is shared in turn, rows lie there; block RAM is no memory for what does not fit into block RAM."""
     dims, example = {"m": 10_000, "n": 10_000, "k": 4}, Path(__file__).parents[2] / "examples"
     design = ps.compile(example / "lrmf.psk", part, format="fixed:8,16", dims=dims)
-    assert (design.compiled.refused is None) == bool(design.compiled.plan.tables) == fits
+    assert (design.compiled.refused is None) == bool(design.compiled.plan.rows.tables) == fits
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,7 @@ def test_where_models_lie(rows: int, stride: int, where: bool, part: str, tmp_pa
         design = ps.compile(tmp_path / "k.psk", part, table, "fixed:8,8", **more)
         key = place.get("E", "")
         found[key] = design.run(table, backend="model").cycles
-        lies[key] = bool(design.compiled.plan.tables)
+        lies[key] = bool(design.compiled.plan.rows.tables)
     assert lies == {"": where, "chip": False, "memory": True}
     assert found[""] == min(found.values()) < max(found.values())
 

@@ -46,10 +46,9 @@ def test_an_ultraplus_device(tmp_path) -> None:
         dims={"d": 2},
         bind={"x": ("x0", "x1"), "y": ("y",)},
     )
-    design = replace(
-        design,
-        plan=replace(design.plan, lean=True, memory_bytes=board.memory.bytes, page_buffers=2),
-    )
+    fixed = {"lean": True, "memory_bytes": board.memory.bytes, "page_buffers": 2}
+    plan = replace(design.plan, striders=replace(design.plan.striders, **fixed))
+    design = replace(design, plan=plan)
     with design.device_in_simulation(0) as device:
         assert device.identity.memory_bytes == board.memory.bytes
         for epochs in (2, 1):
@@ -94,7 +93,7 @@ def test_what_was_placed_is_planned(
         fitted(schema_for(kernel.trace(dims), bindings=columns)), page_size=part.page_size
     )
     plan = api.compile(kernel, part, schema, format, dims=dims, bind=columns).plan
-    assert (plan.threads, plan.lanes, plan.walkers) == (1, 1, 1)
+    assert (plan.threads, plan.lanes, plan.striders.walkers) == (1, 1, 1)
 
 
 def test_more_epochs_than_a_board_counts(tmp_path: Path) -> None:

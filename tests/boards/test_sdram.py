@@ -139,7 +139,8 @@ def test_the_board(tmp_path: Path, name: str, size: int, pins: int, free: str) -
     assert setting is not None and clock_setting(boards()["ulx3s-25f"], 25.0) is None
     with pytest.raises(Unreachable, match="runs at 40 to 100 MHz, not 25"):
         clock_setting(board, 25.0)
-    design = replace(design, plan=replace(design.plan, lean=True, memory_bytes=board.memory.bytes))
+    lean = replace(design.plan.striders, lean=True, memory_bytes=board.memory.bytes)
+    design = replace(design, plan=replace(design.plan, striders=lean))
     with warnings.catch_warnings():  # the boards' package has pins in Amaranth's older manner
         warnings.simplefilter("ignore", DeprecationWarning)
         made = elaborate(design.hardware, board, setting=setting)

@@ -117,7 +117,7 @@ def test_ports_with_channels_of_their_own(tmp_path: Path) -> None:
     design = ps.compile(tmp_path / "k.psk", part, table, "float32", dims=dims, choices=place)
     made, channel = design.compiled, 4 * SIZE // 32
     spaces = [port.space for port in made.bus_ports]
-    assert spaces[0] == 0 and spaces[1:] == list(range(1, made.plan.deal.ports + 1)) != []
+    assert spaces[0] == 0 and spaces[1:] == list(range(1, made.plan.rows.deal.ports + 1)) != []
     text = project(part, made.hardware, spaces)["penstock.v"].decode()
     ports = [replace(port, space=0) for port in made.bus_ports]
     library = build(text, ports=ports, register_map=made.registers)

@@ -568,7 +568,7 @@ def test_rows_over_several_ports(tmp_path: Path) -> None:
     part, choices = with_channels(target_named("small"), 5), ps.Choices(place=place)
     more = {"dims": {"m": 60, "n": 90, "k": 3}, "choices": choices, "memory": "hbm2"}
     design = ps.compile(tmp_path / "k.psk", part, table, "float32", **more)
-    assert design.compiled.plan.deal == Deal(2, 2)
+    assert design.compiled.plan.rows.deal == Deal(2, 2)
     core = design.export(tmp_path / "dealt", ip="dealt", data=table)
     assert "of memory 4" in (core / "tb/vectors/script.hex").read_text()
     flags = ["--binary", "--timing", "-CFLAGS", "-fcoroutines", "-f", "filelist.f"]

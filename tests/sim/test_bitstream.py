@@ -160,7 +160,7 @@ def test_training(kernel: Any, format: str, d: int, tmp_path: Path) -> None:
         bind=bound,
         choices=Choices(lanes=1, threads=1, walkers=1),
     )
-    plan = replace(design.plan, lean=True)
+    plan = replace(design.plan, striders=replace(design.plan.striders, lean=True))
     design = replace(design, plan=plan, memory=block_ram(plan.bus_bytes))
     library = placed(elaborate(design.hardware, BOARD, setting=None), tmp_path)
     golden, model = design.run(table, "golden"), design.run(table, "model")

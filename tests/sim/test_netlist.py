@@ -259,11 +259,10 @@ def random_design(seed: int) -> tuple[Design, Table, str]:
         design = compile(kernel, target, table, format, bind=bound, choices=choices)
     except ps.KernelError:  # too large for it
         design = compile(kernel, TARGETS[0], table, format, bind=bound, choices=choices)
-    return (
-        (replace(design, plan=replace(design.plan, lean=True)) if rng.random() < 0.8 else design),
-        table,
-        family,
-    )
+    if rng.random() < 0.8:
+        plan = replace(design.plan, striders=replace(design.plan.striders, lean=True))
+        design = replace(design, plan=plan)
+    return design, table, family
 
 
 def check_design(seed: int) -> None:

@@ -83,7 +83,7 @@ def reorders() -> Bench:
     text = "kernel k(a: index[2], b: index[2], x: input, s: model[2], t: model[2])\n"
     text += f"  s[a] += x\n  t[b] += x\n  batch {batch}\n"
     plan = compile(from_text(text), "small", table, "fixed:2,2", choices=Choices(lanes=4)).plan
-    dut = b.m.submodules.dut = Reorder(replace(plan, reorder=most))
+    dut = b.m.submodules.dut = Reorder(replace(plan, rows=replace(plan.rows, reorder=most)))
     dut.reach = 2
     offer(b, dut.i, "i")
     take(b, dut.o, "o")

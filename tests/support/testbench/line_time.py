@@ -142,7 +142,7 @@ class OrdinaryLine(OnLine):
 def for_arrivals(work: Any, board: Datagrams, pages: int) -> int:
     """Return the cycles that the model says of a run on a `Telling` device, for the cycles in which its pages became ready."""
     plan = work.design.plan
-    known = Recorded(board.ready(pages), plan.ring)
+    known = Recorded(board.ready(pages), plan.striders.ring)
     with patch("penstock.engines.analytics.workload._lines", lambda *_: [known]):
         return int(work.model(block_ram(plan.bus_bytes)).total)
 

@@ -246,8 +246,10 @@ def _training(design: Any) -> dict[str, Area]:
     bus, page, (boot, result) = plan.bus_bytes, plan.page_size, image_bytes(plan)
     areas = {"boot_address": Area(bus, boot), "result_address": Area(bus, result)}
     for q in range(plan.ports):
-        ring = Area(bus, plan.ring * page)
-        areas[f"page_address{q}"] = ring if plan.ring else Area(bus, 0, {f"pages{q}": page})
+        ring = Area(bus, plan.striders.ring * page)
+        areas[f"page_address{q}"] = (
+            ring if plan.striders.ring else Area(bus, 0, {f"pages{q}": page})
+        )
     for t, (size, rows) in enumerate(plan.row_unit.sizes if plan.row_unit else ()):
         areas[f"row_address{t}"] = Area(size, size * rows, {}, tuple(areas))
     return areas

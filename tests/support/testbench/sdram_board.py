@@ -136,7 +136,7 @@ def ratings(rows: int, count: int) -> dict[str, np.ndarray]:
 
 def main(folder: Path, count: int) -> None:
     design, board = ps.load(folder), boards()["ulx3s-85f-sdram"]
-    table = ratings(design.compiled.plan.tables[0].rows, count)
+    table = ratings(design.compiled.plan.rows.tables[0].rows, count)
     built = json.loads((folder / "manifest.json").read_text())["board"]
     golden, clock = design.run(table), round(built["clock_mhz"] * 1e6)
     library = build(device_of_netlist((folder / "netlist.v").read_text(), board))

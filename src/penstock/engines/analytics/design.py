@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,7 +80,7 @@ class AnalyticsDesign(Design):
 
     @property
     def uncounted(self) -> str:
-        one = self.plan.tables and self.target.ports < 2
+        one = self.plan.rows.tables and self.target.ports < 2
         return "turns of rows and pages at the board's one port" if one else ""
 
     @property
@@ -107,36 +107,31 @@ class AnalyticsDesign(Design):
 
     def config(self) -> dict[str, Any]:
         plan = self.plan
-        names = (
-            "threads",
-            "lanes",
-            "ports",
-            "walkers",
-            "page_buffers",
-            "tuple_slots",
-            "input_slots",
-            "bus_bytes",
-            "merge_count",
-            "epochs",
-            "visibility",
-            "page_size",
-        )
-        if self.refused is not None:  # golden results alone: no part of a machine
-            kept = ("threads", "ports", "merge_count", "epochs", "visibility", "page_size")
-            opts = {n: getattr(plan, n) for n in ("on_overflow", "on_nan", "on_index", "on_unseen")}
-            return {n: getattr(plan, n) for n in kept} | {"on_null": plan.layout.on_null} | opts
-        return {
-            **{name: getattr(plan, name) for name in names},
+        read = {
+            "threads": plan.threads,
+            "ports": plan.ports,
+            "merge_count": plan.merge_count,
+            "epochs": plan.epochs,
+            "visibility": plan.striders.visibility,
+            "page_size": plan.page_size,
             "on_null": plan.layout.on_null,
-            "on_overflow": plan.on_overflow,
-            "on_nan": plan.on_nan,
+            **asdict(plan.policy),
+        }
+        if self.refused is not None:  # golden results alone: no part of a machine
+            rows = plan.rows
+            return {**read, "on_index": rows.on_index, "on_unseen": rows.on_unseen}
+        tables = {m: t.lines for t in plan.rows.tables for m in t.models}
+        return {
+            **read,
+            "lanes": plan.lanes,
+            "walkers": plan.striders.walkers,
+            "page_buffers": plan.striders.page_buffers,
+            "tuple_slots": plan.striders.tuple_slots,
+            "input_slots": plan.striders.input_slots,
+            "bus_bytes": plan.bus_bytes,
             "interval": plan.schedule.interval,
             "batch": plan.schedule.batch,
-            **(
-                {"in_memory": {m: t.lines for t in plan.tables for m in t.models}}
-                if plan.tables
-                else {}
-            ),
+            **({"in_memory": tables} if tables else {}),
             **({"change": plan.schedule.change} if plan.schedule.change else {}),
             "units": len(plan.units),
             "planned_rows": ROWS,
@@ -159,7 +154,7 @@ class AnalyticsDesign(Design):
     def images(self) -> dict[str, bytes]:
         models, unit = self.models(), self.plan.row_unit
         files = {"boot.bin": images(self.plan, self.runs(), models).boot.tobytes()}
-        if unit is not None and self.plan.deal.ports == 1:
+        if unit is not None and self.plan.rows.deal.ports == 1:
             for t in range(len(unit.tables)):
                 files[f"rows{t}.bin"] = unit.image(t, models).tobytes()
         elif unit is not None:
@@ -176,7 +171,7 @@ class AnalyticsDesign(Design):
     def text(self) -> str:
         plan = self.plan
         return (
-            f"{plan.threads} × {plan.lanes} (threads × lanes), Striders: {plan.walkers}, "
+            f"{plan.threads} × {plan.lanes} (threads × lanes), Striders: {plan.striders.walkers}, "
             f"pages of {plan.page_size} bytes"
         )
 
@@ -185,14 +180,14 @@ class AnalyticsDesign(Design):
     def runs(self) -> list[Codes]:
         """Return the codes of metas and constants in load order."""
         fmt, codes = self.plan.format, []
-        for buffer in (self.plan.buffers[n] for n in self.plan.runs):
+        for buffer in (self.plan.buffers[n] for n in self.plan.roles.runs):
             value = np.asarray(self.run_values[buffer.name], dtype=np.float64)
             codes.append(value.astype(np.int64) if buffer.integer else fmt.encode(value))
         return codes
 
     def models(self) -> dict[str, Codes]:
         """Return the models' start as codes (rows, cols)."""
-        buffers = [self.plan.buffers[n] for n in self.plan.models]
+        buffers = [self.plan.buffers[n] for n in self.plan.roles.models]
         return {
             b.name: self.plan.format.encode(self.start[b.name]).reshape(b.rows, -1) for b in buffers
         }
@@ -207,9 +202,9 @@ class AnalyticsDesign(Design):
     # devices
 
     def on_board(self, board: Target) -> AnalyticsDesign:
-        chosen = replace(
-            self.plan, lean=board.lean, memory_bytes=board.memory.bytes if board.lean else 0
-        )
+        memory_bytes = board.memory.bytes if board.lean else 0
+        striders = replace(self.plan.striders, lean=board.lean, memory_bytes=memory_bytes)
+        chosen = replace(self.plan, striders=striders)
         most = (1 << count_bits(chosen)) - 1
         if chosen.epochs > most:
             raise error(
@@ -223,8 +218,8 @@ class AnalyticsDesign(Design):
 
     @property
     def device_memory(self) -> tuple[str, int]:
-        single = self.target.memory.kind == "SPRAM" and self.plan.memory_bytes
-        return "SPRAM" if single else "block RAM", self.plan.memory_bytes
+        single = self.target.memory.kind == "SPRAM" and self.plan.striders.memory_bytes
+        return "SPRAM" if single else "block RAM", self.plan.striders.memory_bytes
 
     # runs
 
@@ -269,33 +264,38 @@ class AnalyticsDesign(Design):
             raise no_score(self.name, self.score.get("why", "it was saved without a score"))
         plan = self.plan
         graph = graph_from_json(self.score["graph"])
-        policies = {"on_null": "skip", "on_nan": plan.on_nan, "on_overflow": plan.on_overflow}
-        if plan.indices:
-            policies |= {"on_index": plan.on_index, "on_unseen": plan.on_unseen}
+        policies = {
+            "on_null": "skip",
+            "on_nan": plan.policy.on_nan,
+            "on_overflow": plan.policy.on_overflow,
+        }
+        if plan.rows.indices:
+            policies |= {"on_index": plan.rows.on_index, "on_unseen": plan.rows.on_unseen}
         return Scoring(
             ScoreKernel.of(graph, result, {}),
             {name: tuple(columns) for name, columns in self.score["columns"].items()},
             plan.schema,
             plan.format_name,
             self.target,
-            policies | {"visibility": plan.visibility},
+            policies | {"visibility": plan.striders.visibility},
         )
 
     def _asked(self) -> dict[str, Any]:
         """Return what is asked of the columns of indices."""
         plan = self.plan
-        if not plan.indices:
+        if not plan.rows.indices:
             return {}
         counts = {
             plan.schema.columns[n].name: most
-            for index in plan.indices
+            for index in plan.rows.indices
             for n, _, most in index.columns
         }
-        unseen = "error" if plan.on_unseen == "error" else "code"
+        unseen = "error" if plan.rows.on_unseen == "error" else "code"
         return {"indices": tuple(counts), "counts": counts, "unseen": unseen}
 
     def ringed(self, slots: int) -> AnalyticsDesign:
-        return replace(self, plan=replace(self.plan, ring=slots))
+        striders = replace(self.plan.striders, ring=slots)
+        return replace(self, plan=replace(self.plan, striders=striders))
 
     def workload(self, args: Given) -> Training | Assumption | Scored | Frozen:
         """Return a training, or the scores of rows. Options: `epochs`, in place of the plan's own; `freeze`, as of `Frozen`.
@@ -311,13 +311,13 @@ class AnalyticsDesign(Design):
         if isinstance(assumed, Assumed):
             if freeze is not None:
                 raise bad_value("freeze", "which rows stop changing depends on the table: give one")
-            if args.option("indices") is not None and not self.plan.indices:
+            if args.option("indices") is not None and not self.plan.rows.indices:
                 raise bad_value("indices", "the kernel has no index")
             return Assumption(design, assumed, args.option("indices", 0.0))
         if args.option("indices") is not None:
             raise bad_value("indices", "a table has its own: it is for rows that are assumed")
         table = table_on(args.data, args.source, self.plan.walk, self.labels, **self._asked())
-        if self.plan.score is not None:
+        if self.plan.roles.score is not None:
             return Scored(design, table, args.place)
         full = Training(design, table, args.place)
         if freeze is None:

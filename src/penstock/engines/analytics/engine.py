@@ -97,10 +97,13 @@ class AnalyticsEngine(Engine):
         from .measure import quicker
 
         design = self._compiled(kernel, part, args)
-        movable = design.plan.by_rows and design.refused is None and not design.plan.tables
+        movable = design.plan.by_rows and design.refused is None and not design.plan.rows.tables
         if (part.ports < 2 and not part.lends) or not movable or _placed(args):
             return design
-        warned, names = kernel.warnings, [design.plan.buffers[n].name for n in design.plan.models]
+        warned, names = (
+            kernel.warnings,
+            [design.plan.buffers[n].name for n in design.plan.roles.models],
+        )
         asked = replace(args, options=_in_memory(args, names))
 
         def in_memory() -> tuple[AnalyticsDesign, AnalyticsPlan]:
@@ -164,7 +167,7 @@ class AnalyticsEngine(Engine):
         return AnalyticsDesign(
             part,
             timing,
-            replace(planned, ring=args.option("ring") or 0),
+            replace(planned, striders=replace(planned.striders, ring=args.option("ring") or 0)),
             {name: initial_value(v) for name, v in models.items()},
             {name: v.shape for name, v in models.items()},
             dict(planned.notes["run_values"]),

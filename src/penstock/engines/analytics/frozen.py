@@ -60,7 +60,9 @@ class Frozen(Workload):
         self.pages, self.watchdog = full.pages, full.watchdog
         self.streamed, self.value_bytes = full.streamed, full.value_bytes
         self.eps, self.window = _checked(freeze)
-        learned = (op.dest for op in plan.ops if not op.changes_rows and op.dest in plan.models)
+        learned = (
+            op.dest for op in plan.ops if not op.changes_rows and op.dest in plan.roles.models
+        )
         if (model := next(learned, None)) is not None:
             name = plan.buffers[model].name
             what = f"a tuple is left out for its rows, and {name} is no model of rows"

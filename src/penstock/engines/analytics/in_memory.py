@@ -36,13 +36,13 @@ def named(error: HardwareError, plan: AnalyticsPlan) -> HardwareError:
     """Return an error with what it is about, where that is a row in memory: the row unit reports the table, and 1 + the row."""
     if int(error.code) not in (ErrorCode.BUS_READ, ErrorCode.BUS_WRITE) or not error.item:
         return error
-    models = " and ".join(plan.tables[error.block].models)
+    models = " and ".join(plan.rows.tables[error.block].models)
     return HardwareError(error.code, detail=f"row {error.item - 1:,} of {models}")
 
 
 def row_spaces(plan: AnalyticsPlan) -> tuple[int, ...]:
     """Return the address space of each memory port that rows have: a single one's is that of pages, several have one of their own each."""
-    ports = plan.deal.ports if plan.tables else 0
+    ports = plan.rows.deal.ports if plan.rows.tables else 0
     return (0,) if ports == 1 else tuple(range(1, ports + 1))
 
 
@@ -51,7 +51,7 @@ def row_places(plan: AnalyticsPlan, begin: int = 0) -> tuple[tuple[int, ...], in
     tables, end, unit = [], begin, plan.row_unit
     for size, rows in unit.sizes if unit else ():
         tables.append(-(-end // size) * size)
-        end = round_up(tables[-1] + rows * size, PAGE * plan.channels)
+        end = round_up(tables[-1] + rows * size, PAGE * plan.rows.deal.channels)
     return tuple(tables), end - begin
 
 
@@ -63,7 +63,7 @@ def row_parts(plan: AnalyticsPlan, models: Mapping[str, Codes], begin: int = 0) 
         assert unit is not None
         image = unit.image(t, models)
         content[at - begin :][: len(image)] = image
-    return plan.deal.parts(content, plan.bus_bytes)
+    return plan.rows.deal.parts(content, plan.bus_bytes)
 
 
 def row_counters(
@@ -91,10 +91,10 @@ def row_counters(
 def rows_moved(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Row]:
     """Yield what was asked of models in memory, and what went to memory and back."""
     run = outcome.rtl or outcome.model
-    if not plan.tables or run is None or plan.row_unit is None:
+    if not plan.rows.tables or run is None or plan.row_unit is None:
         return
     stats = outcome.model.counters if outcome.model is not None else {}
-    for t, table in enumerate(plan.tables):
+    for t, table in enumerate(plan.rows.tables):
         lines, size = f"{table.lines:,} of {table.rows:,} rows", plan.row_unit.row_bytes(t)
         pinned = f", {len(table.pinned):,} of them hot ones" if table.pinned else ""
         name = table.models[0]

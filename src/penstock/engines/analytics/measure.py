@@ -66,18 +66,21 @@ class Measure:
 
     def events(self, plan: AnalyticsPlan) -> Events:
         """Return what a full page costs."""
-        key = plan.layout, plan.window_latency
+        key = plan.layout, plan.striders.window_latency
         if key not in self._events:
             analysis = analyse(plan.port, plan.walk, self.table.full[None])
             self._events[key] = analysis.runs[0][1]
         return self._events[key]
 
     def __call__(self, plan: AnalyticsPlan) -> float:
-        plan, events = replace(plan, epochs=1, ring=0), self.events(plan)
-        if plan.tables:
+        plan, events = (
+            replace(plan, epochs=1, striders=replace(plan.striders, ring=0)),
+            self.events(plan),
+        )
+        if plan.rows.tables:
             table = assume(self.schema, min(self.rows, _sample(plan)))
             tuples = in_turn(plan, drawn(plan, table.rows, self.zipf))
-            asked = RowsAsked(rows_in_memory(plan, tuples), [0] * len(plan.tables))
+            asked = RowsAsked(rows_in_memory(plan, tuples), [0] * len(plan.rows.tables))
             costs, late = table.costs(plan.port, plan.walk), waits(plan, tuples)
             cycles = model_cycles(plan, costs, self.memory, 1, rows=asked, waits=late)
             return cycles.total / table.rows
@@ -87,7 +90,7 @@ class Measure:
         total = -(-self.table.pages // plan.ports)
         rows = max(1, len(events) - 1)
         batches = -(-_BATCHES * plan.merge_count // (plan.ports * rows))
-        some = max(_PAGES, 2 * plan.walkers, batches)
+        some = max(_PAGES, 2 * plan.striders.walkers, batches)
         if 2 * some >= total:
             return self._run(plan, events, total) / self.rows
         first, second = (self._run(plan, events, pages) for pages in (some, 2 * some))
@@ -153,7 +156,7 @@ def quicker(
     may be more than a cycle for each tuple of the run. Where nothing says how many tuples that has, they may be many.
     """
     table, epochs = args.data, plan.epochs
-    codes = sum(plan.buffers[n].rows * plan.buffers[n].cols for n in plan.models)
+    codes = sum(plan.buffers[n].rows * plan.buffers[n].cols for n in plan.roles.models)
     rows = args.rows or (table.rows if isinstance(table, Table) else 0)
     if 3 * codes <= rows * epochs or not rows:
         return design

@@ -113,8 +113,8 @@ def _run_rows(outcome: Outcome) -> Iterable[Row]:
         note += f"; {outcome.workload.drawn}"
     size = f"{plural(pages, 'page')} of {page_size // 1024} KB{note}"
     yield Row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {size}")
-    yield from (*ring_rows(design.plan.ring), *read_rows(outcome))
-    if design.plan.score is None:
+    yield from (*ring_rows(design.plan.striders.ring), *read_rows(outcome))
+    if design.plan.roles.score is None:
         yield Row("epochs", _epochs(outcome))
     yield from input_rows(outcome)
     if design.refused is None:
@@ -147,17 +147,18 @@ def _shares(outcome: Outcome, cycles: int) -> Iterable[Row]:
 def _plan(plan: AnalyticsPlan) -> str:
     schedule = plan.schedule
     unit = "a batch" if plan.merge_count != 1 else "a new model"
-    batch = f", {unit} every {schedule.batch:,} cycles at least" if plan.score is None else ""
+    batch = f", {unit} every {schedule.batch:,} cycles at least" if plan.roles.score is None else ""
     if schedule.change:
         batch += f" and {schedule.change} more for each further tuple"
-    striders = plural(plan.walkers, "Strider") + (" each" if plan.ports > 1 else "")
+    striders = plural(plan.striders.walkers, "Strider") + (" each" if plan.ports > 1 else "")
     threads = f"{plural(plan.threads, 'thread')} × {plural(plan.lanes, 'lane')}"
     tuples = "a tuple" if plan.threads == 1 else f"{plan.threads} tuples"
-    pairs = f", {plan.joined} of them one word" if plan.joined > 1 else ""
-    over = f"; rows over {plan.deal.ports} ports with a channel each{pairs}"
+    deal = plan.rows.deal
+    pairs = f", {deal.joined} of them one word" if deal.joined > 1 else ""
+    over = f"; rows over {deal.ports} ports with a channel each{pairs}" if deal.ports > 1 else ""
     return (
         f"{threads}, {plural(plan.ports, 'port')} with {striders}; "
-        f"{tuples} every {plural(schedule.interval, 'cycle')}{batch}{over * (plan.deal.ports > 1)}"
+        f"{tuples} every {plural(schedule.interval, 'cycle')}{batch}{over}"
     )
 
 
@@ -169,7 +170,7 @@ def _epochs(outcome: Outcome) -> str:
     plan, run = _design(outcome).plan, outcome.rtl or outcome.golden
     if run is not None and run.converged:
         return f"{run.epochs} of at most {plan.epochs:,}: converged"
-    if run is None and plan.until is not None and outcome.assumed:
+    if run is None and plan.roles.until is not None and outcome.assumed:
         return f"{plan.epochs:,} (the kernel may stop earlier)"
     known = run if run is not None else outcome.model
     text = f"{plan.epochs if known is None else known.epochs:,}"
@@ -191,7 +192,7 @@ def profile(outcome: Outcome) -> Grid:
     times = {
         "group": counters["groups"],
         "batch": counters["batches"],
-        "epoch": counters["epochs"] if plan.until is not None else 0,
+        "epoch": counters["epochs"] if plan.roles.until is not None else 0,
     }
     costs: dict[int, int] = {}
     for op in plan.ops:

@@ -82,7 +82,7 @@ class _Places:
             end = max(end, q * apart)
             pages.append(end)
             end += round_up(size)
-        begin = end if plan.deal.ports == 1 else 0
+        begin = end if plan.rows.deal.ports == 1 else 0
         tables, rows = row_places(plan, begin)
         return cls(place, tuple(pages), tables, (begin, rows), end + rows)
 
@@ -92,10 +92,10 @@ class _Places:
         which each port's pages begin in another one."""
         plan = design.plan
         boot, result = image_bytes(plan)
-        if plan.score is not None:
+        if plan.roles.score is not None:
             result = round_up(rows * plan.format.container, plan.bus_bytes)
         shares = [len(range(q, pages, plan.ports)) for q in range(plan.ports)]
-        sizes = [(plan.ring or share) * plan.schema.page_size for share in shares]
+        sizes = [(plan.striders.ring or share) * plan.schema.page_size for share in shares]
         return cls.of(boot, max(result, 1), sizes, plan, apart)
 
 
@@ -104,14 +104,14 @@ def _moved(design: AnalyticsDesign, pages: int) -> tuple[int, int]:
     boot, result = image_bytes(design.plan)
     unit = design.plan.row_unit
     tables = sum(size * rows for size, rows in unit.sizes) if unit else 0
-    heap = 0 if design.plan.ring else pages * design.plan.page_size
+    heap = 0 if design.plan.striders.ring else pages * design.plan.page_size
     return heap + boot + tables, result + tables
 
 
 def _lines(design: AnalyticsDesign, pages: int) -> list[Line]:
     """Return how each port's pages come into its ring; [] where there are none."""
     plan, epochs = design.plan, max(design.plan.epochs, 1)
-    counts = plan.ring, plan.page_size, pages, plan.ports, epochs
+    counts = plan.striders.ring, plan.page_size, pages, plan.ports, epochs
     return lines(design.target, *counts, design.link)
 
 
@@ -121,7 +121,7 @@ def _watchdog(design: AnalyticsDesign) -> int:
     plan, memory = design.plan, design.memory
     schedule, words = plan.schedule, plan.page_size * (memory.interval(plan.bus_bytes) + 8)
     steps = schedule.batch + schedule.interval + schedule.settle + schedule.decide
-    comes = sum(line.interval for line in _lines(design, plan.ports)) * plan.ring
+    comes = sum(line.interval for line in _lines(design, plan.ports)) * plan.striders.ring
     return max(1_000_000, 16 * (memory.latency + words + steps + comes))
 
 
@@ -140,7 +140,7 @@ def _cycles(
     places = _Places.of_run(design, pages, rows)
     by_rows = late = None
     tuples = None if tuples is None else in_turn(plan, tuples)
-    if tuples is not None and plan.tables:
+    if tuples is not None and plan.rows.tables:
         by_rows = RowsAsked(rows_in_memory(plan, tuples), places.tables)
     if tuples is not None and plan.schedule.by_row:
         late = waits(plan, tuples)
@@ -168,10 +168,10 @@ def _cycles(
         **waited(coming),
     }
     if by_rows is not None and taken.rows is not None:
-        counters |= row_counters(taken.rows, by_rows.asked, memory, plan.deal)
+        counters |= row_counters(taken.rows, by_rows.asked, memory, plan.rows.deal)
     if late is not None:
         counters["row_waits.changes"] = epochs * sum(late.total)
-    scores = 0 if plan.score is None else taken.tuples
+    scores = 0 if plan.roles.score is None else taken.tuples
     limits = bound(plan, pages, taken.groups, taken.batches, memory, epochs, scores, by_rows, late)
     each = taken.tuples // max(epochs, 1)
     machine = machine_bound(plan, design.target, pages, each, memory, epochs)
@@ -183,7 +183,7 @@ def _cycles(
 
 def _left_out(plan: AnalyticsPlan, counts: RowCounts) -> dict[str, int]:
     """Return how many rows are left out because of their indices, where there are any."""
-    if not plan.indices:
+    if not plan.rows.indices:
         return {}
     return {n: getattr(counts, n) for n in ("index_rows", "unseen_rows", "unseen_last")}
 
@@ -194,7 +194,7 @@ class Assumption(AssumedRows):
     def __init__(self, design: AnalyticsDesign, table: Assumed, zipf: float = 0.0) -> None:
         self.design, self.table, self.zipf = design, table, zipf
         self.name, self.rows, self.pages = design.plan.schema.table, table.rows, table.pages
-        if design.plan.indices:
+        if design.plan.rows.indices:
             self.drawn = f"indices drawn: {f'Zipf {zipf:g}' if zipf else 'uniform'}, seed 1"
         self.streamed = (
             sum(line.total for line in _lines(design, table.pages)) * design.plan.page_size
@@ -204,8 +204,8 @@ class Assumption(AssumedRows):
         plan = self.design.plan
         costs, rows = self.table.costs(plan.port, plan.walk), self.table.rows
         batch = max(plan.merge_count, 1)
-        many = rows if plan.tables or rows <= DRAWN else DRAWN // batch * batch
-        tuples = drawn(plan, many, self.zipf) if plan.indices else None
+        many = rows if plan.rows.tables or rows <= DRAWN else DRAWN // batch * batch
+        tuples = drawn(plan, many, self.zipf) if plan.rows.indices else None
         run = self.table.pages, memory, plan.epochs, rows, tuples, rows if many < rows else 0
         return _cycles(self.design, costs, *run)
 
@@ -268,14 +268,14 @@ class Training(Workload):
 
     def model(self, memory: Memory) -> Cycles:
         plan, epochs = self.design.plan, self.design.plan.epochs
-        if plan.until is not None:  # how many epochs there are is a result
+        if plan.roles.until is not None:  # how many epochs there are is a result
             if self._golden.error is not None:
                 return Cycles(None, error=self._golden.error)
             epochs = self._golden.facts["epochs"]
         costs, tuples = page_costs(plan, self.table.pages), None
         if isinstance(costs, HardwareError):
             return Cycles(None, error=costs)
-        if plan.tables or plan.schedule.by_row:
+        if plan.rows.tables or plan.schedule.by_row:
             tuples = walk_port(plan, self.table.pages).tuples
         return _cycles(self.design, costs, len(self.table.pages), memory, epochs, 0, tuples)
 
@@ -316,7 +316,7 @@ class Training(Workload):
         begin, size = places.rows
         parts = row_parts(plan, self.design.models(), begin) if unit else []
         for part, space in zip(parts, row_spaces(plan), strict=True):
-            machine.reserve(begin, size // plan.deal.ports, space=space)
+            machine.reserve(begin, size // plan.rows.deal.ports, space=space)
             machine.write(begin, part, space=space)
         ended = machine.run(registers, feeds=feeds)
         facts = {
@@ -325,17 +325,23 @@ class Training(Workload):
         }
         if ended.error is not None:
             return Result(None, named(ended.error, plan), facts)
-        codes = unpack_result(plan, machine.read(places.result, result)) if plan.core.models else {}
+        codes = (
+            unpack_result(plan, machine.read(places.result, result))
+            if plan.core.roles.models
+            else {}
+        )
         if unit is not None:
             each = [
-                machine.read(begin, size // plan.deal.ports, space=space)
+                machine.read(begin, size // plan.rows.deal.ports, space=space)
                 for space in row_spaces(plan)
             ]
-            content = plan.deal.whole(each, plan.bus_bytes)
+            content = plan.rows.deal.whole(each, plan.bus_bytes)
             for t, (at, (row, rows)) in enumerate(zip(places.tables, unit.sizes, strict=True)):
                 codes |= unit.unpacked(t, content[at - begin :][: row * rows])
         return Result(
-            {plan.buffers[n].name: codes[plan.buffers[n].name] for n in plan.models}, None, facts
+            {plan.buffers[n].name: codes[plan.buffers[n].name] for n in plan.roles.models},
+            None,
+            facts,
         )
 
     def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
