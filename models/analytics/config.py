@@ -240,7 +240,9 @@ class IndexedRows:
     indices: tuple[Index, ...] = ()  #: in the order of their places behind a tuple's codes
     tables: tuple[RowTable, ...] = ()  #: models that lie in memory, of which the core has lines
     dedupe: bool = False  #: an index with the rows of the tuple before is not looked up
-    deal: Deal = field(default_factory=Deal)  #: how tables lie behind the memory ports that they have
+    deal: Deal = field(
+        default_factory=Deal
+    )  #: how tables lie behind the memory ports that they have
     #: from so many tuples of a batch the next one is chosen (`models.analytics.reorder`), 0 where
     #: they come in order
     reorder: int = 0
