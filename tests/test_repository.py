@@ -488,10 +488,8 @@ class Classes:
 LARGE = {
     "penstock.dsl.dialect.Dialect",
     "penstock.engines.analytics.design.AnalyticsDesign",
-    "penstock.engines.omap.design.Mapped",
     "penstock.engines.pim.design.PimDesign",
     "penstock.engines.qr.columns.ColumnsDesign",
-    "penstock.estimator.Estimator",
     "penstock.hdl.link.bridge.Bridge",
     "penstock.hdl.link.responder.Responder",
     "penstock.hdl.memory.sdram.SdramController",

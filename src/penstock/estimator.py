@@ -157,13 +157,13 @@ class Estimator(BaseEstimator):
         if self.run_.errors:
             raise self._named(self.run_)
         assert self.run_.values is not None
-        self._scoring = self.run_.scoring
-        if self._scoring.backend != HOST:
-            self._score_design = score_design(self._scoring, self._table(None, X[:1]), None)
+        scoring = self.run_.scoring
+        if scoring.backend != HOST:
+            self._score_design = score_design(scoring, self._table(None, X[:1]), None)
         self.models_ = {name: np.array(value) for name, value in self.run_.values.items()}
         self.n_iter_ = self.run_.epochs
         if self.run_.fit is not None:
-            groups, bias = self._scoring.groups, self.models_["bias"]
+            groups, bias = scoring.groups, self.models_["bias"]
             self.coef_ = self.models_["weights"]
             self.intercept_ = float(bias[0]) if groups is None else bias
             self.groups_ = None if groups is None else list(groups.values)
@@ -186,9 +186,9 @@ class Estimator(BaseEstimator):
         """Return the score of each row: what the kernel compares with its label."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        table = self._table(None, X)
-        if self._scoring.backend == HOST:
-            return np.asarray(on_host(self._scoring, table, table))
+        table, scoring = self._table(None, X), self.run_.scoring
+        if scoring.backend == HOST:
+            return np.asarray(on_host(scoring, table, table))
         run = self._score_design.run(table)
         if run.errors:
             raise self._named(run)

@@ -193,24 +193,25 @@ class Mapped(Workload):
         self, design: MapDesign, name: str, requests: Sequence[Request], args: Given
     ) -> None:
         self.design, self.name, self.requests = design, name, list(requests)
-        self.args = args
-        self.count = self.rows = len(self.requests)
+        self.args, self.rows = args, self.count
         self.interval = int(args.option("interval", 0))
         draw = random.Random(args.seed or 1)
         root, entropy, self._ephemeral = (draw.randbytes(32) for _ in range(3))
-        self.digest = digest_of_map(design.plan)
-        self.schedule = KeySchedule(root, entropy, self.digest)
-        self.keys = self.schedule.of_map
+        self.schedule = KeySchedule(root, entropy, digest_of_map(design.plan))
         self.frames = Frames.of(design.plan)
         texts = {"root": root, "entropy": entropy}
         self.set_up = boot_cycles() + opening_cycles(Role.WRITER, first=True)
         self.vault = {name: int.from_bytes(text, "little") for name, text in texts.items()}
         self.vault["generation"] = 0
 
+    @property
+    def count(self) -> int:
+        return len(self.requests)
+
     @cached_property
     def _steps(self) -> list[Step] | HardwareError:
         try:
-            return list(Map(self.design.plan, self.keys).run(self.requests))
+            return list(Map(self.design.plan, self.schedule.of_map).run(self.requests))
         except Overflow as problem:
             return HardwareError(problem.code)
 
@@ -235,7 +236,7 @@ class Mapped(Workload):
             return Result(None, steps)
         facts: dict[str, Any] = {}
         if len(steps) <= _TRACED:
-            reads, writes = page_traffic(self.design.plan, self.keys.page, steps)
+            reads, writes = page_traffic(self.design.plan, self.schedule.of_map.page, steps)
             facts = {
                 "pages_read": bursts(self.design.plan, reads),
                 "pages_written": bursts(self.design.plan, writes),
@@ -322,8 +323,8 @@ class Mapped(Workload):
     def _opened(self, machine: Metered, fixed: Mapping[str, int]) -> noise.Keys | HardwareError:
         """Power the device up, and open the session: runs of their own, which are not counted. Returns the
         session's keys, others than the device's where its answer is not golden's."""
-        keys, role = self.schedule, Role.WRITER
-        agreed, shared = prologue(self.digest, role), keys.role_key(role) is not None
+        keys, role, digest = self.schedule, Role.WRITER, digest_of_map(self.design.plan)
+        agreed, shared = prologue(digest, role), keys.role_key(role) is not None
         first = noise.first_message(keys.public, agreed, self._ephemeral, shared)
         self._put(machine, "opening", self.frames.opening(0, role, first))
         ended = machine.run({**fixed, "handshake": 0}, counted=False)
@@ -333,7 +334,7 @@ class Mapped(Workload):
         if ended.error is not None:
             return ended.error
         sessions = Sessions(
-            keys, self.digest, self.design.plan.value_bytes, key_bytes=self.design.plan.key_bytes
+            keys, digest, self.design.plan.value_bytes, key_bytes=self.design.plan.key_bytes
         )
         welcome = Welcome(keys.incarnation, 0, 0, False)
         meant = sessions.shake(0, ROLES.index(role), first, welcome)
