@@ -17,6 +17,7 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Given
+from penstock.engines.design import Saved
 from penstock.engines.discovery import engine_named, engine_of
 from penstock.engines.options import taken
 from penstock.errors import bad_value, no_option, not_one_of
@@ -61,13 +62,10 @@ def opened(folder: str | Path, trust: bool = False) -> tuple[Design, dict[str, A
         # that of a board is made again where it is asked for
         verilog = None if {**manifest.get("board", {})} else files["penstock.v"].decode()
         with bounded(size):
-            design = engine_named(manifest["engine"]).load(manifest, verilog if trust else None)
-            design = replace(
-                design,
-                asked=manifest.get("asked", ""),
-                folder=hashlib.sha256(as_json(manifest)).hexdigest(),
-                folder_bytes=size,
-            )
+            design = engine_named(manifest["engine"]).load(manifest)
+            digest = hashlib.sha256(as_json(manifest)).hexdigest()
+            saved = Saved(digest, size, verilog if trust else None)
+            design = replace(design, asked=manifest.get("asked", ""), saved=saved)
             for word in (design.name, *map(str, design.lines().values())):
                 if not _WORDS.fullmatch(word):  # exports have it in programs
                     raise ValueError(f"{word!r:.60} is no name of a kernel, and no line of one")

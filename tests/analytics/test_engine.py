@@ -12,6 +12,7 @@ import pytest
 
 from penstock.api import Design, compile
 from penstock.dsl.analytics.plan import Choices
+from penstock.engines.design import Saved
 from penstock.host.sources import Table
 from penstock.models.memory import FixedLatency
 from penstock.models.strider.errors import PageError
@@ -51,7 +52,7 @@ def check(
     design: Design, data: Table, memories: tuple[FixedLatency, ...] = MEMORIES, stalls: bool = True
 ) -> None:
     """Demand that all backends agree on `data`, whatever memories begin with that may become UltraRAM."""
-    design = replace(design, given_verilog=filled(design.verilog, design.storages()))
+    design = replace(design, saved=Saved("", 0, filled(design.verilog, design.storages())))
     golden = design.run(data, "golden")
     assert golden.codes is not None
     for memory in memories:

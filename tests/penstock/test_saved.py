@@ -18,6 +18,7 @@ import penstock as ps
 from penstock import api
 from penstock.cli.main import run
 from penstock.designs.folder import FolderError, read_folder, sealed
+from penstock.engines.design import Saved
 from penstock.engines.discovery import engines
 from penstock.models.memory import FixedLatency
 from penstock.output import write_folder
@@ -50,7 +51,10 @@ def designs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ps.D
             "omap": api.compile(ps.ObliviousMap(value=ps.bytes(24), capacity=300, name="m")),
             "tally": TallyDesign(ps.target("small"), FixedLatency(20, 8), "sums", 3),
         }
-        yield {name: replace(one, given_verilog=VERILOG.format(name)) for name, one in made.items()}
+        yield {
+            name: replace(one, saved=Saved("", 0, VERILOG.format(name)))
+            for name, one in made.items()
+        }
 
 
 def load(folder: Path) -> Any:

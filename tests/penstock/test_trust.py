@@ -85,7 +85,7 @@ def _renamed(text: str) -> Callable[[Manifest, Files], None]:
 
 def _consistent(manifest: Manifest) -> None:
     """Make what a manifest says of a changed plan what Penstock would say."""
-    other = engine_named("analytics").load(manifest, None).manifest()
+    other = engine_named("analytics").load(manifest).manifest()
     manifest |= json.loads(json.dumps({key: other[key] for key in ("digest", "register_map")}))
 
 

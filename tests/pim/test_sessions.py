@@ -236,7 +236,7 @@ def test_layers(tmp_path):
             assert (y == alone[layer][:3]).all()
         session.step({request: part(data[1], 3, 4)}, layer=1)
         saved = session.snapshot(request)
-    again = PimEngine().load(json.loads(json.dumps(design.manifest())), None)
+    again = PimEngine().load(json.loads(json.dumps(design.manifest())))
     with again.open() as session:
         again = session.join(state=saved)
         for layer, begin in ((2, 3), (1, 4), (0, 3)):

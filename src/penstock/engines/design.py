@@ -39,6 +39,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Saved:
+    """What a design has of the folder that it was read of."""
+
+    digest: str  #: of what the manifest says
+    size: int  #: bytes of all its files
+    verilog: str | None = None  #: where the user trusts it
+
+
+@dataclass(frozen=True)
 class Design(hooks.Shown, ABC):
     """A compiled kernel: what its engine makes known of it, and what follows from that.
 
@@ -49,13 +58,10 @@ class Design(hooks.Shown, ABC):
     target: Target
     memory: Memory
     source: str = field(default="", repr=False, compare=False, kw_only=True)
-    given_verilog: str | None = field(default=None, repr=False, compare=False, kw_only=True)
     #: the options that it was compiled with, as they are typed
     asked: str = field(default="", repr=False, compare=False, kw_only=True)
-    #: of a design that was read of a folder, the digest of what that says; "" for others
-    folder: str = field(default="", repr=False, compare=False, kw_only=True)
-    #: of what that folder holds, 0 for other designs
-    folder_bytes: int = field(default=0, repr=False, compare=False, kw_only=True)
+    #: of a design that was read of a folder
+    saved: Saved | None = field(default=None, repr=False, compare=False, kw_only=True)
     #: what compiling it has found doubtful
     warned: Sequence[Diagnostic] = field(default=(), repr=False, compare=False, kw_only=True)
     #: why golden results are all that there is of it, None where hardware can be made
@@ -330,8 +336,8 @@ class Design(hooks.Shown, ABC):
     @cached_property
     def verilog(self) -> str:
         """The engine's Verilog in its shell, top module `penstock`."""
-        if self.given_verilog:
-            return self.given_verilog
+        if self.saved is not None and self.saved.verilog:
+            return self.saved.verilog
         self.check_hardware()
         from penstock.hdl.shell.top import shelled
 
@@ -342,13 +348,13 @@ class Design(hooks.Shown, ABC):
         from penstock.designs.cache import recalled, remembered
 
         key = f"{self.digest}{kind}"
-        if self.folder:
+        if self.saved is not None:
             if (text := recalled(key, self._package)) is not None:
                 return text
             from penstock.designs.bounded import bounded
 
-            with bounded(self.folder_bytes):
-                return remembered(f"{key} {self.folder}", make, self._package)
+            with bounded(self.saved.size):
+                return remembered(f"{key} {self.saved.digest}", make, self._package)
         return remembered(key, make, self._package)
 
     @property

@@ -106,8 +106,8 @@ class Engine(ABC):
         return self.compile(kernel, part, args)
 
     @abstractmethod
-    def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
-        """Return the design that a manifest describes, which anybody may have written. `verilog`: where its user trusts it; else None."""
+    def load(self, manifest: Mapping[str, Any]) -> Design:
+        """Return the design that a manifest describes, which anybody may have written."""
 
     def plans(self, kernel: AnyKernel, request: Request) -> bool:
         """Return whether `check` makes a plan: where anything was said about one."""

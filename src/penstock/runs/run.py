@@ -166,8 +166,9 @@ class Run(hooks.Shown):
 
         if self.saved is not None:
             return used(f"{self.saved['kernel']!r:.60}")
-        of_folder = self.design is not None and self.design.folder
-        return used(f"{self.design.name!r:.60}") if self.design and of_folder else nullcontext()
+        if self.design is None or self.design.saved is None:
+            return nullcontext()
+        return used(f"{self.design.name!r:.60}")
 
     def save(self, folder: str | Path) -> Path:
         """Write what was learned, and how it scores, into a folder, for `Run.load` and `penstock score`; return it.

@@ -176,7 +176,7 @@ class AnalyticsEngine(Engine):
             refused=no_hardware(graph, *alone),
         )
 
-    def load(self, manifest: Mapping[str, Any], verilog: str | None) -> AnalyticsDesign:
+    def load(self, manifest: Mapping[str, Any]) -> AnalyticsDesign:
         import numpy as np
 
         from penstock.boards.records import from_json
@@ -195,7 +195,6 @@ class AnalyticsEngine(Engine):
             manifest["run_values"],
             tuple(manifest["labels"]),
             manifest.get("score", {}),
-            given_verilog=verilog,
         )
 
     def check(self, kernel: AnyKernel, args: Given, design: Design | None) -> Iterable[Part]:

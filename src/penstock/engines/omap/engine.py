@@ -119,14 +119,13 @@ class MappingEngine(Engine):
             raise _too_large(kernel, candidates, part, most, largest(fits, kernel.capacity))
         return MapDesign(part, timing, kernel.name, config, link or own_link(config, part))
 
-    def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
+    def load(self, manifest: Mapping[str, Any]) -> Design:
         return MapDesign(
             from_json(manifest["target"]),
             parse_memory(manifest["memory"]),
             manifest["kernel"],
             OmapConfig.from_json(manifest["config"]),
             parse_memory(manifest["link"]),
-            given_verilog=verilog,
         )
 
     def sections(self, outcome: Outcome) -> Iterable[Part]:

@@ -44,14 +44,13 @@ PLAIN = ("batch", "heads", "on_overflow", "group")
 
 @dataclass(frozen=True, repr=False)
 class PimDesign(Design):
-    """A recurrence with the device that steps it."""
+    """Recurrences with the device that steps them. A run is of the first; sessions step all."""
 
-    recurrent: Recurrent
+    recurrents: tuple[Recurrent, ...]
     device: PimConfig
     batch: int
     heads: int
     on_overflow: str = "error"  #: of the data, unless a run says otherwise
-    more: tuple[Recurrent, ...] = ()  #: beside the first
     layers: tuple[int, ...] = (0,)  #: which recurrence each layer is
     group: int = 1  #: heads that share a cache
     engine_name = "pim"
@@ -65,8 +64,9 @@ class PimDesign(Design):
         return "+".join(one.name for one in self.recurrents)
 
     @property
-    def recurrents(self) -> tuple[Recurrent, ...]:
-        return (self.recurrent, *self.more)
+    def recurrent(self) -> Recurrent:
+        """The first."""
+        return self.recurrents[0]
 
     def structure(self) -> Any:
         return [self.engine_name, self.target.name, self.device.to_json()]

@@ -90,7 +90,6 @@ class PimEngine(Engine):
         assert isinstance(kernel, Recurrence)
         recurrents = self._all_sized(kernel, args)
         layers = _layers(args.option("layers"), len(recurrents))
-        recurrent = recurrents[0]
         saturates = policy_of(args, _format(args))
         timing = timing_of(args.memory, part)
         attends = [one for one in recurrents if one.values is not None]
@@ -110,12 +109,11 @@ class PimEngine(Engine):
         return PimDesign(
             part,
             timing,
-            recurrent,
+            tuple(recurrents),
             device,
             batch,
             heads,
             "saturate" if saturates else "error",
-            tuple(recurrents[1:]),
             layers,
             group,
             source=kernel.source or "",
@@ -219,7 +217,7 @@ class PimEngine(Engine):
             raise misfit("kv-heads", what, hint)
         return batch or 1, heads, heads // few
 
-    def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
+    def load(self, manifest: Mapping[str, Any]) -> Design:
         from penstock.boards.records import from_json
         from penstock.models.memory import parse_memory
         from penstock.models.pim.config import PimConfig
@@ -230,12 +228,10 @@ class PimEngine(Engine):
         design = PimDesign(
             from_json(manifest["target"]),
             parse_memory(manifest["memory"]),
-            recurrent_from(manifest["recurrent"]),
+            tuple(map(recurrent_from, [manifest["recurrent"], *manifest.get("more", ())])),
             PimConfig.from_json(manifest["device"]),
-            more=tuple(map(recurrent_from, manifest.get("more", ()))),
             layers=tuple(manifest.get("layers", (0,))),
             **{name: {"group": 1, **manifest}[name] for name in PLAIN},
-            given_verilog=verilog,
         )
         check(design)
         return design

@@ -162,7 +162,7 @@ class FitEngine(Engine):
         if other not in (None, "float32"):
             raise no_option(f"the fit kernel {kernel.name}", "format", ())
 
-    def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
+    def load(self, manifest: Mapping[str, Any]) -> Design:
         from penstock.boards.records import from_json
         from penstock.models.memory import parse_memory
         from penstock.models.qr.config import FitPlan
@@ -175,14 +175,13 @@ class FitEngine(Engine):
         graph, memory = FitGraph.from_json(manifest["fit"]), parse_memory(manifest["memory"])
         part, config = from_json(manifest["target"]), manifest["config"]
         if manifest["kind"] == "keys":
-            return FitDesign(part, memory, graph, FitPlan.from_json(config), given_verilog=verilog)
+            return FitDesign(part, memory, graph, FitPlan.from_json(config))
         plan = TableFitPlan.from_json(config)
         return ColumnsDesign(
             part,
             memory,
             graph,
             plan,
-            given_verilog=verilog,
             solving=Solving(**manifest["solving"]),
             packing=Packing.from_json(manifest["packing"]) if "packing" in manifest else None,
         )

@@ -189,10 +189,10 @@ class TallyingEngine(Engine):
             timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, BUS))
         return TallyDesign(part, timing, kernel.name, kernel.gain)
 
-    def load(self, manifest: Mapping[str, Any], verilog: str | None) -> TallyDesign:
+    def load(self, manifest: Mapping[str, Any]) -> TallyDesign:
         memory = parse_memory(manifest["memory"])
         gain, name = manifest["gain"], manifest["kernel"]
-        return TallyDesign(from_json(manifest["target"]), memory, name, gain, given_verilog=verilog)
+        return TallyDesign(from_json(manifest["target"]), memory, name, gain)
 
     def sections(self, outcome: Any) -> Iterable[Part]:
         design = outcome.design
