@@ -9,14 +9,11 @@ from contextlib import ExitStack
 import click
 
 from penstock.cli.commandline import Command
-from penstock.cli.state import State
 from penstock.engines.options import TRUST, Count, IPAddress, Once
 from penstock.errors import Conflict
 
 
-@click.pass_obj
 def _emulate(
-    state: State,
     folder: str,
     link: str,
     port: int,

@@ -175,12 +175,10 @@ def roofline_chart(
     data = {
         "name": outcome.design.name,
         "operation": operation,
-        "operations": operations,
-        "moved": moved,
-        "cycles": outcome.cycles,
+        "point": (operations / moved, operations / outcome.cycles),
         "peak": peak,
-        "memory": memory,
-        "terms": terms,
+        "bandwidth": moved / memory,
+        "ceilings": {name: operations / cycles for name, cycles in terms.items() if cycles > 0},
     }
     yield Chart("roofline", "Roofline", data, note)
 

@@ -48,30 +48,27 @@ def roofline(
     *,
     name: str,
     operation: str,
-    operations: float,
-    moved: float,
-    cycles: int,
+    point: tuple[float, float],
     peak: float,
-    memory: int,
-    terms: Mapping[str, int],
+    bandwidth: float,
+    ceilings: Mapping[str, float],
 ) -> Drawing:
     """Draw a design's speed under the roofs of its part.
 
-    Parameters: `operation`: what is counted, in the plural; `operations`, `moved`: of the run, and
-    its bytes; `cycles`: of the run; `peak`: operations a cycle with all units busy; `memory`:
-    cycles that the bytes take; `terms`: the other terms of the bound, in cycles.
+    Parameters: `operation`: what is counted, in the plural; `point`: the run's operations a byte of
+    memory traffic, and a cycle; `peak`: operations a cycle with all units busy; `bandwidth`: bytes a
+    cycle; `ceilings`: operations a cycle that the other terms of the bound allow, by their names.
 
     Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
     """
-    if min(operations, moved, cycles, peak, memory) <= 0:
+    if min(*point, peak, bandwidth) <= 0:
         return nothing("no roofline: the run moves no bytes, or takes no cycles")
     from matplotlib.ticker import FuncFormatter, LogLocator
 
-    x, y, rate = operations / moved, operations / cycles, moved / memory
-    ceilings = {text: operations / term for text, term in terms.items() if term > 0}
-    ridge = peak / rate
+    x, y = point
+    ridge = peak / bandwidth
     low, high = min(x, ridge) / 20, max(x, ridge) * 8
-    heights = [y, peak, x * rate, *ceilings.values()]
+    heights = [y, peak, x * bandwidth, *ceilings.values()]
     bottom, top = min(heights) / 10, max(heights) * 2.5
 
     chart = figure(360)
@@ -85,8 +82,8 @@ def roofline(
         axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         axis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
     axes.grid(True, which="major", linewidth=0.7)
-    axes.plot([low, ridge, high], [low * rate, peak, peak], color=BLUE, linewidth=2.4)
-    axes.plot([x, x], [bottom, max(y, x * rate)], color=MUTED, linewidth=0.8, linestyle=":")
+    axes.plot([low, ridge, high], [low * bandwidth, peak, peak], color=BLUE, linewidth=2.4)
+    axes.plot([x, x], [bottom, max(y, x * bandwidth)], color=MUTED, linewidth=0.8, linestyle=":")
 
     labels = [(peak, f"all units busy: {short(peak)}", BLUE)]
     for number, (text, height) in enumerate(ceilings.items()):
@@ -94,9 +91,9 @@ def roofline(
         axes.plot([low, high], [height] * 2, color=colour, linewidth=1.6, linestyle=(0, (5, 2)))
         labels.append((height, f"{text}: {short(height)}", colour))
     _labels(axes, labels, bottom, top)
-    _slope(axes, (low, high), (bottom, top), rate, min(x, ridge))
+    _slope(axes, (low, high), (bottom, top), bandwidth, min(x, ridge))
     right = math.log(x / low) / math.log(high / low) > 0.5
-    _point(axes, (x, y), f"{cut(name, 24)}: {short(y)}", right)
+    _point(axes, point, f"{cut(name, 24)}: {short(y)}", right)
     return chart, ""
 
 

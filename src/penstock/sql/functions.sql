@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION penstock.train_rows(method text, source text, out_tab
 RETURNS jsonb LANGUAGE plpython3u AS $body$
 $server
 try:
-    return train(plpy, $command, method, source, out_table, dependent, independent, grouping_cols, options)
+    return train(plpy, $command, Request(*args))
 except Refused as problem:
     return json.dumps(problem.said)
 except plpy.SPIError as problem:

@@ -11,7 +11,7 @@ import os
 import re
 import select
 import subprocess
-from typing import Any
+from typing import Any, NamedTuple
 
 #: columns of the out table by method, behind those that rows are grouped by; names and types are MADlib's
 RESULTS = {
@@ -40,6 +40,18 @@ TEXT, FIRST_OWN = 25, 16384  #: the catalog's own types have smaller OIDs
 ROWS, SECONDS = 5000, 0.2
 #: classes of SQLSTATE of what is wrong with an expression, or with a row's value
 MISTAKES = ("0A", "21", "22", "23", "42", "P0")
+
+
+class Request(NamedTuple):
+    """What the function `train_rows` takes, in its order; `options`: JSON. Method "version": what a worker says of itself."""
+
+    method: str
+    source: Any
+    out: Any
+    dependent: Any
+    independent: Any
+    grouping: Any
+    options: Any
 
 
 class Refused(Exception):
@@ -289,27 +301,28 @@ def make_tables(plpy, method, source, table, summary, groups):
         raise refusal(problem, f"the out table: {table}", hint) from None
 
 
-def train(plpy, command, method, source, out, dependent, independent, grouping, options):
-    """Train, and write both out tables; `options`: JSON. Method "version": return what a worker says of itself."""
+def train(plpy, command, request):
+    """Train, and write both out tables."""
+    method = request.method
     if method == "version":
         with Worker(plpy, command) as worker:
             worker.send({"method": "version"})
             return json.dumps(worker.answer())
     for name, value in (
-        ("source", source),
-        ("out table", out),
-        ("independent variable", independent),
+        ("source", request.source),
+        ("out table", request.out),
+        ("independent variable", request.independent),
     ):
         if not value:
             raise Refused(
                 f"the {name} is NULL or empty", None, "it is a name or an expression, as text"
             )
-    if not dependent and method != "train":
+    if not request.dependent and method != "train":
         raise Refused(
             "the dependent variable is NULL or empty", None, "it is an expression, as text"
         )
-    source, table, summary = names_of(plpy, source, out)
-    groups = [g.strip() for g in (grouping or "").split(",") if g.strip()]
+    source, table, summary = names_of(plpy, request.source, request.out)
+    groups = [g.strip() for g in (request.grouping or "").split(",") if g.strip()]
     if wrong := next((g for g in groups if not re.fullmatch(r'[A-Za-z_][\w$]*|"[^"]+"', g)), None):
         raise Refused(
             f"{wrong} is no column's name",
@@ -317,7 +330,7 @@ def train(plpy, command, method, source, out, dependent, independent, grouping, 
             "rows are grouped by columns, with commas between them",
         )
     text = method in ("logregr", "svm")
-    parts = (source, dependent, independent, groups, text)
+    parts = (source, request.dependent, request.independent, groups, text)
     try:
         asked = rows_query(plpy, *parts)
     except plpy.SPIError as problem:
@@ -332,7 +345,7 @@ def train(plpy, command, method, source, out, dependent, independent, grouping, 
     make_tables(plpy, method, source, table, summary, groups)
     with Worker(plpy, command) as worker:
         kinds = {"element": asked["element"], "kind": asked["kind"]}
-        worker.send({"method": method, **kinds, "options": json.loads(options)})
+        worker.send({"method": method, **kinds, "options": json.loads(request.options)})
         try:
             send_rows(plpy, worker, asked["query"], text)
         except plpy.SPIError as problem:
@@ -340,8 +353,8 @@ def train(plpy, command, method, source, out, dependent, independent, grouping, 
         answer = worker.answer()
     keys = plpy.execute(f"SELECT * FROM {table}").colnames()
     rows = [dict(zip(keys, r.pop("g"), strict=False), **r) for r in answer["rows"]]
-    record = {"method": method, "source_table": source, "out_table": table, "dependent_varname": dependent, "independent_varname": independent,
-            "grouping_cols": grouping, "grouping_col": grouping, "dependent_vartype": vartype, **answer["summary"]}  # fmt: skip
+    record = {"method": method, "source_table": source, "out_table": table, "dependent_varname": request.dependent, "independent_varname": request.independent,
+            "grouping_cols": request.grouping, "grouping_col": request.grouping, "dependent_vartype": vartype, **answer["summary"]}  # fmt: skip
     for name, records in ((table, rows), (summary, [record])):
         plan = plpy.prepare(
             f"INSERT INTO {name} SELECT * FROM pg_catalog.jsonb_populate_recordset(NULL::{name}, $1)",
