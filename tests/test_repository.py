@@ -479,8 +479,6 @@ class Classes:
 #: classes that are larger, to be split
 LARGE = {
     "penstock.dsl.dialect.Dialect",
-    "penstock.engines.analytics.design.AnalyticsDesign",
-    "penstock.engines.pim.design.PimDesign",
     "penstock.hdl.link.bridge.Bridge",
     "penstock.hdl.link.responder.Responder",
     "penstock.hdl.memory.sdram.SdramController",

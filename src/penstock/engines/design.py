@@ -78,10 +78,8 @@ class Design(hooks.Shown, ABC):
 
     kind: ClassVar[str] = ""
     engine_name: ClassVar[str]
-    #: options of `run` that are the engine's own
+    #: options of `run` that are the engine's own, "seed" among them where a run draws bits at random
     arguments: ClassVar[frozenset[str]] = frozenset()
-    #: whether a run draws bits at random, so that its `seed` is the engine's as well
-    draws: ClassVar[bool] = False
     #: MHz that a board's build asks for, by family and speed grade, where formats do not say it
     clocks: ClassVar[Mapping[tuple[str, str], float]] = {}
 

@@ -489,7 +489,7 @@ def parted(
         if not isinstance(number, (int, np.integer)) or not 0 <= number <= (most or number):
             up = f" to {most:,}" if most else ""
             raise bad_value(name, f"it must be a whole number from 0{up}, not {number!r}")
-    seed = machine.get("seed") if design.draws else None
+    seed = machine.get("seed") if "seed" in design.arguments else None
     if seed is not None and not _takes(_known(backend), "seed"):
         del machine["seed"]
     check_options(_known(backend), machine)

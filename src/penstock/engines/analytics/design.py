@@ -42,15 +42,13 @@ if TYPE_CHECKING:
 class AnalyticsDesign(Design):
     """A compiled kernel: the plan, where columns go, and the models' start.
 
-    `start`: of each model as float64 in the kernel's shape; `shapes`: of the models; `run_values`:
-    of metas and constants; `labels`: columns that a random table must make learnable; `score`: the graph of the score and the
-    columns of its inputs as plain data, or why there is none; of a design that scores, the score's name. `link`: over which pages come into rings,
-    in place of the target's.
+    `start`: of each model as float64 in the kernel's shape; `run_values`: of metas and constants;
+    `labels`: columns that a random table must make learnable; `score`: the graph of the score and the columns of its inputs as plain data, or why
+    there is none; of a design that scores, the score's name. `link`: over which pages come into rings, in place of the target's.
     """
 
     plan: AnalyticsPlan
     start: dict[str, np.ndarray]
-    shapes: dict[str, tuple[int, ...]]
     run_values: dict[str, Any]
     labels: tuple[str, ...] = ()
     score: Mapping[str, Any] = field(default_factory=dict)
@@ -62,6 +60,11 @@ class AnalyticsDesign(Design):
     @property
     def name(self) -> str:
         return self.plan.kernel
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the models."""
+        return {name: value.shape for name, value in self.start.items()}
 
     def structure(self) -> Any:
         return self.plan.structure()

@@ -163,13 +163,11 @@ class AnalyticsEngine(Engine):
         alone = (planned.notes.get("golden_alone", ""), planned.notes.get("refused", "E496"))
         if not graph.score:
             kernel.warnings = [*kernel.warnings, *golden_alone(graph, *alone)]
-        models = {v.name: v for v in graph.of_kind("model")}
         return AnalyticsDesign(
             part,
             timing,
             replace(planned, striders=replace(planned.striders, ring=args.option("ring") or 0)),
-            {name: initial_value(v) for name, v in models.items()},
-            {name: v.shape for name, v in models.items()},
+            {v.name: initial_value(v) for v in graph.of_kind("model")},
             dict(planned.notes["run_values"]),
             tuple(v.name for v in graph.of_kind("output")),
             _score(graph, schema, binding),
@@ -191,7 +189,6 @@ class AnalyticsEngine(Engine):
             parse_memory(manifest["memory"]),
             plan,
             {k: np.asarray(v, dtype=np.float64) for k, v in manifest["start"].items()},
-            {k: tuple(v) for k, v in manifest["shapes"].items()},
             manifest["run_values"],
             tuple(manifest["labels"]),
             manifest.get("score", {}),

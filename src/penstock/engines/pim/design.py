@@ -56,8 +56,7 @@ class PimDesign(Design):
     engine_name = "pim"
     #: two thirds of what placements reached (docs/explanation/pim.md), the board's own oscillator; grade 8 is a guess
     clocks: ClassVar[Mapping[tuple[str, str], float]] = {("ecp5", "6"): 25.0, ("ecp5", "8"): 30.0}
-    arguments = frozenset({"tokens", "batch", "heads", "first", "on_nan", "on_overflow"})
-    draws = True
+    arguments = frozenset({"tokens", "batch", "heads", "first", "on_nan", "on_overflow", "seed"})
 
     @property
     def name(self) -> str:
