@@ -33,7 +33,7 @@ from penstock.models.qr.job import Fit
 from penstock.models.qr.table_config import Segment
 from penstock.models.qr.table_cycles import run as fit_cycles
 from penstock.models.strider.costs import analyse
-from penstock.models.strider.rows import RowPages
+from penstock.models.strider.row_pages import RowPages
 from penstock.scores.scoring import score_design
 from penstock.sim.native.toolchain import build_text
 from penstock.targets import target_named

@@ -9,7 +9,7 @@ from common import Options, Section, machine, main, markdown
 from penstock.engines.analytics import dana
 from penstock.engines.omap import bolt
 from penstock.engines.qr import sia
-from penstock.report.rows import Facts, Grid, Part
+from penstock.report.parts import Facts, Grid, Part
 
 _FEW = ("RS LR", "Netflix")
 

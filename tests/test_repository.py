@@ -489,7 +489,7 @@ LARGE = {
     "penstock.hdl.qr.loader.Loader",
     "penstock.hdl.qr.normal_equations.Merge",
     "penstock.hdl.qr.normal_equations.NormalEquationAccumulator",
-    "penstock.hdl.qr.rows.Rows",
+    "penstock.hdl.qr.group_rows.Rows",
     "penstock.hdl.qr.solver.Solver",
     "penstock.hdl.shell.shell.Shell",
     "penstock.hdl.strider.body.Body",

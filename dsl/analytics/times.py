@@ -75,7 +75,7 @@ class Times:
         if not alike:
             return self.behind(source, reader, first.dest) or 0
         late, soon = latency(first.unit_fn, fmt), latency(then.unit_fn, fmt)
-        # read as it is written, or a cycle before (`hdl.analytics.rows`); written behind it
+        # read as it is written, or a cycle before (`hdl.analytics.row_access`); written behind it
         return max(first.fetch - FETCH + late, first.beats + max(0, late - soon))
 
 
@@ -112,7 +112,7 @@ def least_interval(program: Program, fmt: Format) -> int:
 
 
 def facts(graph: Graph, fmt: Format) -> dict[str, Any]:
-    """Return what `models.analytics.job.machine_bound` asks of a kernel, whatever its plan.
+    """Return what `models.analytics.bound.machine_bound` asks of a kernel, whatever its plan.
 
     `ways`: from a model to the next one, by the levels of the tree over the threads, with units and lanes without number; `interval`: the least distance of
     two groups; no plan's `Schedule.batch` and `Schedule.interval` are less. `products`: operations with multipliers and how often a tuple takes them.

@@ -20,7 +20,7 @@ from ...models.qr.table_cycles import run
 from ...models.resources import AIM, Resources
 from ...models.strider.config import WalkConfig
 from ...models.strider.costs import analyse
-from ...models.strider.rows import RowPages
+from ...models.strider.row_pages import RowPages
 from ...models.target import Target
 from ..core.diagnostics import KernelError
 from .kernel import FitGraph

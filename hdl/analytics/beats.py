@@ -15,7 +15,7 @@ from ...models.analytics.shell import (
     result_beats_bits,
 )
 from ..index import index
-from ..memory.reader import command_shape
+from ..memory.splitter import command_shape
 from .store import Store
 
 

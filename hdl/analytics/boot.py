@@ -14,7 +14,7 @@ from ...models.analytics.shell import (
     sizes,
 )
 from ..index import index
-from ..memory.reader import command_shape
+from ..memory.splitter import command_shape
 from .beats import BeatLoader
 
 

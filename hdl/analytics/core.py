@@ -19,7 +19,7 @@ from .control import Delay, Destination, Loops
 from .datapath import Control, Datapath, Reduction, Write
 from .merge import MergeLane
 from .parameters import ParameterAccess
-from .rows import RowAccess, row_members, row_ports
+from .row_access import RowAccess, row_members, row_ports
 from .store import Store
 from .thread import Thread, ThreadPorts
 

@@ -15,7 +15,7 @@ from ...models.analytics.shell import (
     result_beats_bits,
 )
 from ...models.errors import ErrorCode
-from ...models.memory.window import window_beats
+from ...models.memory.burst_split import window_beats
 from ...models.ring import Ring
 from ...models.rows.errors import RowCode
 from ...models.strider.config import PortConfig
@@ -25,7 +25,7 @@ from ..memory.joined import Joined
 from ..memory.writer import BurstWriter
 from ..modules import Parts
 from ..rows.unit import RowUnit
-from ..shell.engine import engine_members, restarted
+from ..shell.engine_hardware import engine_members, restarted
 from ..stream.passing import fields, passed_on
 from ..strider.port import error_layout
 from .beats import BeatWriter

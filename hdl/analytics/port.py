@@ -9,7 +9,8 @@ from ...models.analytics.shell import address_bits, beats_bits, count_bits, page
 from ...models.memory.bursts import COMMANDS
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4
-from ..memory.reader import BurstReader, command_shape
+from ..memory.reader import BurstReader
+from ..memory.splitter import command_shape
 from ..modules import Parts
 from ..stream.monitor import monitor_shape, observe
 from ..stream.passing import passed_on

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.analytics.config import AnalyticsPlan
 from ...models.analytics.shell import address_bits, result_beats_bits, score_room
 from ..index import index
-from ..memory.reader import command_shape
+from ..memory.splitter import command_shape
 from ..stream.queue import Queue
 
 

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.link.envelope import LONGEST
 from ..memory.axi import AXI4
-from ..memory.reader import command_shape
+from ..memory.splitter import command_shape
 from ..memory.writer import BurstWriter
 from .datagrams import WORD
 

@@ -8,7 +8,7 @@ from ...models.link.envelope import LONGEST, SILENCE, WINDOW
 from ...models.link.frames import HEADER, MAXIMUM, RESPONSE, Space, Status
 from ..apart import APART
 from ..memory.axi import AXI4
-from ..memory.reader import command_shape
+from ..memory.splitter import command_shape
 from .datagrams import BYTES, HEAD, WORD
 from .pusher import PUSHING
 

@@ -7,8 +7,9 @@ from .dealt import Dealt
 from .guard import Guard
 from .joined import Joined
 from .prefetcher import Prefetcher
-from .reader import BurstReader, Splitter, command_shape
+from .reader import BurstReader
 from .sdram import SdramController, SdramPins
+from .splitter import Splitter, command_shape
 from .spram import Spram
 from .writer import BurstWriter
 

@@ -7,7 +7,8 @@ from amaranth.lib.wiring import In, Out
 from ...models.memory.prefetcher import Prefetcher as Twin
 from ..stream.queue import Queue
 from .axi import AXI4
-from .reader import BurstReader, command_shape
+from .reader import BurstReader
+from .splitter import command_shape
 
 
 class Prefetcher(wiring.Component):

@@ -9,7 +9,7 @@ from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .axi import AXI4, Response
 from .outstanding import none_left
-from .reader import Splitter, command_shape
+from .splitter import Splitter, command_shape
 
 
 class BurstWriter(wiring.Component):

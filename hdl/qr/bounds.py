@@ -12,8 +12,8 @@ from .control import Control
 from .descriptor import first_code
 from .dot import NOTHING, Pass, segment_shape
 from .fetch import slot_shape
+from .group_rows import Rows
 from .intake import anchor_shape, head_kept_shape
-from .rows import Rows
 from .widen import Widen
 
 

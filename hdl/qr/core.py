@@ -14,10 +14,10 @@ from ..stream.passing import fields, passed_on
 from ..stream.queue import Queue
 from .gearbox import Gearbox
 from .givens import Givens, start_shape
+from .group_rows import FullScan
 from .loader import Loader
 from .normal_equations import Merge, NormalEquationAccumulator
 from .records import COUNTS, Records, record_shape
-from .rows import FullScan
 from .solver import Solver, solution_shape
 
 

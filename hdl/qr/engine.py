@@ -13,7 +13,7 @@ from ..memory.axi import AXI4, shared_by
 from ..memory.reader import BurstReader
 from ..memory.writer import BurstWriter
 from ..modules import Parts
-from ..shell.engine import engine_members, restarted
+from ..shell.engine_hardware import engine_members, restarted
 from ..stream.monitor import observe
 from ..stream.passing import fields
 from ..stream.queue import Queue

@@ -16,8 +16,8 @@ from ..stream.passing import fields, passed_on
 from ..stream.queue import Queue
 from .control import Control
 from .descriptor import checked, descriptor_shape
+from .group_rows import RowRequests
 from .records import COUNTS
-from .rows import RowRequests
 
 #: bits of a `Route`
 ROUTE_BITS = 4

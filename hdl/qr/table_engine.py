@@ -18,7 +18,7 @@ from ..memory.reader import BurstReader
 from ..memory.writer import BurstWriter
 from ..modules import Parts
 from ..ram import ram
-from ..shell.engine import engine_members, restarted
+from ..shell.engine_hardware import engine_members, restarted
 from ..stream.monitor import observe
 from ..stream.passing import fields, passed_on
 from ..stream.queue import Queue

@@ -7,7 +7,8 @@ from amaranth.lib.wiring import In, Out
 from ...models.rows.unit import RowUnitConfig, leaving_rows
 from ..index import index, index_range
 from ..memory.axi import AXI4, shared_by
-from ..memory.reader import BurstReader, command_shape
+from ..memory.reader import BurstReader
+from ..memory.splitter import command_shape
 from ..memory.writer import BurstWriter
 from ..stream.passing import passed_on
 from ..stream.queue import Queue

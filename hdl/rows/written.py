@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.memory.window import window_beats
+from ...models.memory.burst_split import window_beats
 from ...models.rows.unit import RowUnitConfig
 from ..index import index
 

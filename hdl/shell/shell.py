@@ -8,7 +8,7 @@ from ...models.errors import ErrorCode
 from ...models.shell import PATIENCE
 from ..memory.axi import AXI4, AXI4Lite, flat
 from ..memory.guard import Guard
-from .engine import EngineHardware, engine_members, report_shape
+from .engine_hardware import EngineHardware, engine_members, report_shape
 from .registers import ControlRegisters
 
 #: the first byte, and how many

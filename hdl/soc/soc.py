@@ -16,7 +16,7 @@ from ..memory.axi import AXI4
 from ..memory.blockram import BlockRam
 from ..memory.spram import Spram
 from ..modules import ModuleLibrary
-from ..shell.engine import EngineHardware
+from ..shell.engine_hardware import EngineHardware
 from ..shell.shell import Shell
 
 #: memories that are part of the device

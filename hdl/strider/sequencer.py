@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..memory.reader import command_shape
+from ..memory.splitter import command_shape
 
 
 class PageSequencer(wiring.Component):

@@ -9,8 +9,8 @@ list(index.irange(b"a", b"b")); index.get_many(keys); index.save("index.pst"); L
 
 from .index import LearnedIndex
 from .layout import Layout, Statistics
-from .model import Backend, Trainer, TrainingError, golden
 from .snapshot import SnapshotError
+from .trainer import Backend, Trainer, TrainingError, golden
 
 __all__ = [
     "Backend",

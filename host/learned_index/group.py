@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .model import Model
+from .trainer import Model
 
 
 class Group:

@@ -16,9 +16,9 @@ from ...models.qr.job import Window
 from . import snapshot
 from .group import Group
 from .layout import Layout, Statistics
-from .model import Change, Model, Trainer
 from .ordered import Ordered
 from .root import Root
+from .trainer import Change, Model, Trainer
 from .windows import common, common_prefixes, cut, window_of
 
 _ABSENT: Any = object()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...models.qr.job import Window
-from .model import Model, Trainer, TrainingError
+from .trainer import Model, Trainer, TrainingError
 from .windows import common_prefixes, window_of
 
 _FEW = 16  # pivots that are searched without a model

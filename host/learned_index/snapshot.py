@@ -32,7 +32,7 @@ from ...models.inputs import MEMORY, Input, InputError
 from ...models.qr.config import FitPlan
 from ...sim.staging import staging, sync
 from .layout import Layout
-from .model import Trainer
+from .trainer import Trainer
 
 if TYPE_CHECKING:
     from .index import LearnedIndex

@@ -14,7 +14,7 @@ rounded values, with a stated error and the usual statistics. It knows nothing o
 """
 
 from .fit import Fit, Options, fit
-from .rows import Rows, rooted
+from .row_blocks import Rows, rooted
 from .sums import Dependent, Sums
 
 __all__ = ["Dependent", "Fit", "Options", "Rows", "Sums", "fit", "rooted"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .rows import WIDE, Rows, inverted
+from .row_blocks import WIDE, Rows, inverted
 
 if TYPE_CHECKING:
     from flint import fmpq_mat

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dependence import made_of, spread
-from .rows import WIDE, Rows, corrected, inverted, sized, triangle
+from .row_blocks import WIDE, Rows, corrected, inverted, sized, triangle
 from .sums import (
     EPS,
     Dependent,

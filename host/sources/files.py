@@ -262,7 +262,7 @@ def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def open_csv(path: Path, features: Features = NO_FEATURES) -> Table:
-    """Open a CSV file: names in the first line (c1, c2, … where that line holds numbers only), empty cells NULL.
+    """Open a CSV file: names in the first line (c1, c2, … where that line holds numbers only). Empty cells, NULL, null and NA are NULL.
 
     Whole numbers become integers, other numbers float8, true/false bool; a column with anything else is text. A column of numbers but for a few cells
     is refused: as text it would silently be no feature any more. So is one of whole numbers some of which neither int8 nor float8 holds.

@@ -29,7 +29,7 @@ from ..rows.golden import NoRow
 from ..strider.judge import RowCounts
 from .batch import Batch
 from .config import AnalyticsPlan, Buffer, Op, depth
-from .rows import UNITS, Changed, Made, asked, fitting, integer_runs, read
+from .row_values import UNITS, Changed, Made, asked, fitting, integer_runs, read
 from .timing import REDUCE_FN
 from .waves import together
 

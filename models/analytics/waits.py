@@ -16,7 +16,7 @@ import numpy as np
 from ..numerics.formats import Codes
 from .config import AnalyticsPlan, Buffer, Op
 from .golden import rows_asked
-from .rows import UNITS
+from .row_values import UNITS
 from .timing import latency
 
 

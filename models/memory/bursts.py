@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from .burst_split import burst_count, split
 from .timing import Ports, Reads, Writes
-from .window import burst_count, split
 
 #: how many commands a BurstReader keeps in flight unless told otherwise
 COMMANDS = 8

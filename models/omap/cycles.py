@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..bound import Machine, Terms
+from ..bound_terms import Machine, Terms
 from ..crypto.gcm import cycles
 from ..memory import Memory, Writer
 from ..memory.dealt import Deal, DealtPorts

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bound import Machine
+from ..bound_terms import Machine
 from ..memory import Memory
 from ..numerics.lfsr import seed_words
 from ..target import Target

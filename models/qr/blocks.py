@@ -98,7 +98,7 @@ class Records:
 
 
 class Rows:
-    """`hdl.qr.rows`: `units` places a cycle. Items: how many places."""
+    """`hdl.qr.group_rows`: `units` places a cycle. Items: how many places."""
 
     def __init__(self, config: FitPlan, units: int) -> None:
         self.bus, self.units = config.bus_bytes, units
@@ -138,7 +138,7 @@ class Rows:
 
 
 class FullScan:
-    """`hdl.qr.rows`: items as those of `Records`."""
+    """`hdl.qr.group_rows`: items as those of `Records`."""
 
     def __init__(self, config: FitPlan) -> None:
         self.rows = Rows(config, 1)

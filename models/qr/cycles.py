@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..bound import Machine, Terms
+from ..bound_terms import Machine, Terms
 from ..memory.bursts import Reader, Writer
 from ..memory.timing import FixedLatency, Memory, Ports
 from ..target import Target

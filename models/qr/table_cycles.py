@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ..bound import Machine
+from ..bound_terms import Machine
 from ..errors import HardwareError, RunError
 from ..memory.bursts import Reader, Writer
 from ..memory.timing import Memory, Ports

@@ -13,8 +13,8 @@ from penstock.api import assume, compile
 from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import load_kernel
+from penstock.models.analytics.bound import machine_bound
 from penstock.models.analytics.config import AnalyticsPlan
-from penstock.models.analytics.job import machine_bound
 from penstock.models.target import Target
 from testbench.kernels.drawn import FIXED, FLOATS, Case, cases, refusals
 from testbench.sweep import linear, modelled

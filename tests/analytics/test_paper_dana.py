@@ -13,7 +13,7 @@ from penstock.dsl.core.load import from_text
 from penstock.engines.analytics import dana, equal_loss
 from penstock.models.feasible import fullest
 from penstock.report.papers import Cell, beside, figures, geomean, number, records
-from penstock.report.rows import Chart, Grid
+from penstock.report.parts import Chart, Grid
 
 DATA = figures("penstock.engines.analytics", "dana")
 WORK = {w["name"]: w for w in dana.workloads()}

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from penstock.host.learned_index.model import Model
+from penstock.host.learned_index.trainer import Model
 from penstock.host.learned_index.windows import common, common_prefixes, cut, features, window_of
 from penstock.models.qr.arith import codes
 from penstock.models.qr.config import FitPlan

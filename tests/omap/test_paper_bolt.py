@@ -8,7 +8,7 @@ from penstock.engines.omap import bolt
 from penstock.models.feasible import fullest
 from penstock.models.omap.config import OmapConfig
 from penstock.report.papers import figures, records
-from penstock.report.rows import Grid
+from penstock.report.parts import Grid
 
 DATA = figures("penstock.engines.omap", "bolt")
 

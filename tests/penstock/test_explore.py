@@ -400,7 +400,7 @@ def test_what_the_part_has_too_little_of(here: type[Here]) -> None:
 
 
 def test_a_defect_is_a_row(here: type[Here], monkeypatch: pytest.MonkeyPatch) -> None:
-    from penstock.engines.analytics.engine import AnalyticsEngine
+    from penstock.engines.analytics.registration import AnalyticsEngine
 
     make = AnalyticsEngine.compile
 
@@ -459,7 +459,7 @@ def test_plain_data() -> None:
 
 def test_a_page_of_many_targets() -> None:
     from penstock.report.charts import draw
-    from penstock.report.rows import Chart
+    from penstock.report.parts import Chart
 
     groups = {f"target-{n}": [(1.0 + n, 10.0 * n, n == 3)] for n in range(40)}
     svg, note = draw(Chart("scatter", "t", {"x": "seconds", "y": "lut", "groups": groups}))

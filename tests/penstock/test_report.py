@@ -25,7 +25,7 @@ from penstock.models.strider.errors import PageError
 from penstock.report.charts import KINDS, draw
 from penstock.report.common import bound_terms, shared_charts
 from penstock.report.html import of_design, of_run, page
-from penstock.report.rows import Chart, Column, Facts, Grid, Part, Row, Share, Verdict
+from penstock.report.parts import Chart, Column, Facts, Grid, Part, Row, Share, Verdict
 from penstock.report.words import resource_text
 from penstock.runs.outcome import Outcome
 from penstock.runs.run import Run
@@ -420,7 +420,7 @@ def test_other_processes_draw_the_same() -> None:
         "assert cli.run('model k.py --rows 9 --dim d=2 -q'.split()) == 0\n"
         "assert 'matplotlib' not in sys.modules\n"
         "from penstock.report.charts import draw\n"
-        "from penstock.report.rows import Chart\n"
+        "from penstock.report.parts import Chart\n"
         f"print(draw(Chart('path', 't', {PATHS}))[0])\n"
     )
     home = {"HOME": "/nowhere", "MPLCONFIGDIR": "/nowhere", "PYTHONHASHSEED": "7"}

@@ -14,7 +14,7 @@ import penstock.engines.discovery
 from penstock.cli.main import run
 from penstock.models import plugins
 from penstock.report.bars import bars
-from penstock.report.rows import Chart, Column, Facts, Grid
+from penstock.report.parts import Chart, Column, Facts, Grid
 from testbench.command_line import told
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.models.bound import Machine
+from penstock.models.bound_terms import Machine
 from penstock.models.memory import FixedLatency
 from penstock.models.numerics.lfsr import seed_words
 from penstock.models.pim import rate

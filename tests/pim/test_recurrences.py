@@ -11,7 +11,7 @@ import pytest
 import penstock as ps
 from penstock.dsl.core.load import from_text
 from penstock.engines.base import Given
-from penstock.engines.pim.errors import Beside
+from penstock.engines.pim.accuracy import Beside
 from penstock.host.sources.errors import SourceError
 from penstock.models.pim.config import PimConfig
 from penstock.models.pim.layout import Layout

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.engines.pim.engine import PimEngine
+from penstock.engines.pim.registration import PimEngine
 from penstock.engines.pim.snapshot import packed, unpacked
 from penstock.engines.session import SessionError
 from penstock.errors import Conflict, OptionError

@@ -27,7 +27,7 @@ from penstock.models.qr.table_cycles import bound, run, words_read
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.costs import analyse
 from penstock.models.strider.errors import PageError
-from penstock.models.strider.rows import RowPages
+from penstock.models.strider.row_pages import RowPages
 from penstock.models.strider.table import walk_table
 from testbench.pruned_pages import random_slots, write_pruned
 from testbench.qr import SIMULATED, build, fit_pages, pack_answer

@@ -144,7 +144,7 @@ def test_reproduce(capsys, monkeypatch):
 def test_every_figure_is_drawn():
     """Each figure has a chart; those with bars of the paper have strokes for them; the H100 has all models."""
     from penstock.report.charts import draw
-    from penstock.report.rows import Chart
+    from penstock.report.parts import Chart
     from penstock_studies.pimba.report import parts
 
     charts = {part.title: part for part in parts() if isinstance(part, Chart)}

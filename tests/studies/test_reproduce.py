@@ -10,7 +10,7 @@ import penstock_studies
 from penstock.engines.discovery import engines, papers
 from penstock.models import plugins
 from penstock.report.charts import draw
-from penstock.report.rows import Chart, Facts, Grid
+from penstock.report.parts import Chart, Facts, Grid
 from testbench.command_line import told
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,7 +19,7 @@ from .catalog import Attribute, Relation, attributes, described, find, relation,
 from .direct import NotDirect, read_pages
 from .locks import Altered, Locks
 from .names import theirs
-from .rows import read_rows
+from .selected_rows import read_rows
 
 #: characters of a server's message that are shown, and of the parts of a longer one
 _LONGEST, _BEGIN_OF_LINE, _END_OF_LINE = 300, 120, 120

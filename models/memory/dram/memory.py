@@ -23,8 +23,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol
 
+from ..burst_split import split
 from ..timing import ANSWERS, Memory, Ports, Reads, Writes
-from ..window import split
 from .controller import Controller
 from .timing import Timing
 

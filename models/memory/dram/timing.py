@@ -1,4 +1,4 @@
-"""What a DRAM's commands must keep apart, in cycles of its command clock."""
+"""The times of a DRAM by the names of its standard, in cycles of its command clock; `commands` has the rules that they are for."""
 
 from __future__ import annotations
 

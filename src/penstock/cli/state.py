@@ -13,7 +13,7 @@ from penstock.engines.options import Request
 
 if TYPE_CHECKING:
     from penstock.cli.progress import Steps
-    from penstock.report.rows import Part
+    from penstock.report.parts import Part
     from penstock.runs.failures import Failure
     from penstock.runs.outcome import Outcome
 

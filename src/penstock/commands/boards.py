@@ -36,7 +36,7 @@ from penstock.engines.options import TRUST, Count, IPAddress, Once
 from penstock.errors import Conflict
 from penstock.models.plugins import absent
 from penstock.models.target import RESOURCES, Link, Target
-from penstock.report.rows import Column, Grid, Part
+from penstock.report.parts import Column, Grid, Part
 from penstock.report.words import size_text
 from penstock.targets import target_named
 
@@ -200,7 +200,7 @@ def _linked(board: Target, link: str | None, address: bytes | None) -> tuple[Tar
 
 def _charts(job: Job) -> list[Part]:
     """Return the charts of the engine's report."""
-    from penstock.report.rows import Chart
+    from penstock.report.parts import Chart
 
     return [part for part in job.engine.sections(job.state.record) if isinstance(part, Chart)]
 

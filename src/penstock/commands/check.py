@@ -9,7 +9,7 @@ import click
 
 from penstock.cli.commandline import BUS, DATA, KERNEL, OUTPUT, PLAN, Command, parameters
 from penstock.cli.state import State
-from penstock.report.rows import Column, Grid, Part
+from penstock.report.parts import Column, Grid, Part
 
 if TYPE_CHECKING:
     from penstock.dsl.core.passes import Walked

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.commands.job import Job
     from penstock.engines.base import Workload
     from penstock.host.peers import Measured
-    from penstock.report.rows import Facts
+    from penstock.report.parts import Facts
     from penstock.runs.accounts import Account, Machine
 
 
@@ -75,7 +75,7 @@ def check_costs(job: Job, workload: Workload, rest: dict[str, Any]) -> None:
 
 def costs(job: Job, rest: dict[str, Any]) -> None:
     """Put on record, and print, what the run on record costs; `rest`: the values of `COSTS`."""
-    from penstock.report.rows import Row
+    from penstock.report.parts import Row
     from penstock.runs.accounts import Moved, account, decoded, machine_of
     from penstock.runs.rings import WAITS
 
@@ -137,7 +137,7 @@ def _measured(job: Job, beside: str | None) -> list[Measured]:
 
 def _facts(account: Account, machine: Machine, uncounted: str) -> Facts:
     from penstock.host.peers import joules
-    from penstock.report.rows import Facts, Row
+    from penstock.report.parts import Facts, Row
     from penstock.report.words import amount, grams_text, seconds_text
 
     rows = []

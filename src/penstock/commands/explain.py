@@ -11,7 +11,7 @@ from penstock.cli.completion import codes
 from penstock.cli.completion import targets as targets_called
 from penstock.cli.state import State
 from penstock.models.target import RESOURCES, Target
-from penstock.report.rows import Column, Grid
+from penstock.report.parts import Column, Grid
 
 
 @click.pass_obj

@@ -12,7 +12,7 @@ from penstock.cli.state import State
 from penstock.engines.options import Count, Once, Pair
 
 if TYPE_CHECKING:
-    from penstock.report.rows import Part
+    from penstock.report.parts import Part
     from penstock.runs.outcome import Outcome
     from penstock.sweeps.grid import Sweep
 

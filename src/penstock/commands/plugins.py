@@ -11,7 +11,7 @@ from penstock.cli.commandline import Command
 from penstock.cli.state import State
 from penstock.engines.options import Once
 from penstock.models.plugins import Offer, offers
-from penstock.report.rows import Column, Grid
+from penstock.report.parts import Column, Grid
 
 
 def _all() -> list[Offer]:

@@ -15,7 +15,7 @@ from penstock.cli.completion import papers as papers_called
 from penstock.cli.state import State
 from penstock.engines.options import Once
 from penstock.models.plugins import absent, left_out
-from penstock.report.rows import Chart, Facts, Grid, Part
+from penstock.report.parts import Chart, Facts, Grid, Part
 
 
 @click.pass_obj

@@ -1,7 +1,7 @@
 """What every engine is: a registration, the designs that it compiles, the workloads they run."""
 
 from .design import Design
-from .engine import Engine
+from .registration import Engine
 from .session import Session
 from .workload import AssumedRows, Bound, Cycles, Given, Result, Workload
 

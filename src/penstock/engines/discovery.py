@@ -12,7 +12,7 @@ import penstock.engines
 from penstock.dsl.core.diagnostics import error
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.dialect import dialects, reserved
-from penstock.engines.engine import Engine
+from penstock.engines.registration import Engine
 from penstock.models import plugins
 from penstock.models.errors import ErrorCode, HardwareCode
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from .bars import bars
 from .gantt import gantt
+from .parts import Chart
 from .roofline import roofline
-from .rows import Chart
 from .scatter import scatter
 from .svg import (
     BLUE,

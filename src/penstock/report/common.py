@@ -10,7 +10,7 @@ from typing import Any
 from penstock.models.target import Capacity
 from penstock.runs.outcome import Outcome, differences, not_compared
 
-from .rows import Chart, Facts, Part, Row, Verdict
+from .parts import Chart, Facts, Part, Row, Verdict
 from .words import amount, plural, rate, resource_text, seconds_text
 
 

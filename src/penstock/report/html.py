@@ -17,7 +17,7 @@ from penstock.runs.outcome import Outcome
 
 from .charts import draw
 from .common import shared_charts
-from .rows import Chart, Column, Facts, Grid, Part, Share, Verdict
+from .parts import Chart, Column, Facts, Grid, Part, Share, Verdict
 from .words import amount
 
 if TYPE_CHECKING:

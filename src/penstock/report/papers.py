@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from .rows import Chart, Column, Facts, Grid
+from .parts import Chart, Column, Facts, Grid
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from .rows import Chart, Facts, Grid, Part, Share, Verdict
+from .parts import Chart, Facts, Grid, Part, Share, Verdict
 
 _BAR = 16
 #: the widest column of names; longer ones are wrapped

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.designs.cache import kept
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
-from penstock.report.rows import Chart, Column, Facts, Grid, Part, Row, Verdict
+from penstock.report.parts import Chart, Column, Facts, Grid, Part, Row, Verdict
 from penstock.report.words import plural, short
 
 from .grid import Sweep, bad

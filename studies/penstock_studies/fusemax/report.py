@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from penstock.report.papers import Cell, chart, facts, figures, number, plain
-from penstock.report.rows import Part
+from penstock.report.parts import Part
 
 from .closed_form import MODELS, Array
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.report.papers import Cell, chart, facts, figures, plain
-from penstock.report.rows import Part
+from penstock.report.parts import Part
 
 from ..pimba import published
 from .drawn import parts_of

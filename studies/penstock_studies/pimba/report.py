@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.report.papers import Cell, chart, facts, figures, geomean, plain
-from penstock.report.rows import Grid, Part
+from penstock.report.parts import Grid, Part
 
 from ..server import HONEST, MODELS, OURS, PUBLISHED, Assumptions, Breakdown, serve, systems
 from ..server.neupims import device_bytes, latency

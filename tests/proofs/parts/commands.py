@@ -8,8 +8,8 @@ from harness import Bench, Defect, Proof
 from harness.environment import WriteMemory
 
 from penstock.hdl.memory import BurstReader, BurstWriter, Prefetcher
-from penstock.hdl.memory.reader import Splitter
-from penstock.models.memory.window import window_beats
+from penstock.hdl.memory.splitter import Splitter
+from penstock.models.memory.burst_split import window_beats
 
 
 class Bursts:

@@ -8,7 +8,7 @@ from harness import Bench, Defect, Proof
 from harness.payloads import channels, given
 
 from penstock.hdl.shell import ControlRegisters
-from penstock.hdl.shell.engine import restarted
+from penstock.hdl.shell.engine_hardware import restarted
 from penstock.models.shell import (
     IDENTITY,
     VERSION,
@@ -239,9 +239,9 @@ PROOFS = [
         covers=20,
     ),
     Proof(
-        "hdl.shell.engine.restarted",
+        "hdl.shell.engine_hardware.restarted",
         "a body is reset a cycle after its domain is, by the shell or at power-up",
         again,
-        Defect("hdl.shell.engine", 'ResetSignal("sync") | fresh', 'ResetSignal("sync")'),
+        Defect("hdl.shell.engine_hardware", 'ResetSignal("sync") | fresh', 'ResetSignal("sync")'),
     ),
 ]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import penstock as ps
 from penstock.dsl.core.load import from_text, load_kernel
 from penstock.engines.base import Given
-from penstock.engines.pim.errors import Beside
+from penstock.engines.pim.accuracy import Beside
 from penstock.models.pim.rules import check
 
 __all__ = ["Written", "beyond", "drawn"]

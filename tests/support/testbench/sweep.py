@@ -10,7 +10,7 @@ from penstock.api import Design, assume, compile
 from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
-from penstock.models.analytics.job import bound
+from penstock.models.analytics.bound import bound
 from penstock.models.memory import parse_memory
 from penstock.targets import target_named as target
 

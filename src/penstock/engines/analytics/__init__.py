@@ -1,5 +1,5 @@
 """The engine of kernels that learn from a table, row by row."""
 
-from .engine import AnalyticsEngine
+from .registration import AnalyticsEngine
 
 ENGINE = AnalyticsEngine()

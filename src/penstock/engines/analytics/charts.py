@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.models.analytics.bound import Bound
 from penstock.models.analytics.config import FETCH, AnalyticsPlan, Op, Unit
-from penstock.models.analytics.job import Bound
 from penstock.models.numerics.latency import latency
 from penstock.models.rows.units import integer_unit
 from penstock.report.common import roofline_chart, shares_chart
-from penstock.report.rows import Chart
+from penstock.report.parts import Chart
 from penstock.report.words import plural
 from penstock.runs.outcome import Outcome
 

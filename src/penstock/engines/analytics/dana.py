@@ -31,7 +31,7 @@ from penstock.report.papers import (
     plain,
     records,
 )
-from penstock.report.rows import Facts, Part
+from penstock.report.parts import Facts, Part
 from penstock.runs.accounts import decoded
 from penstock.runs.run import Run
 from penstock.targets import link_of, target_named

@@ -14,7 +14,7 @@ from penstock.models.memory.dealt import Deal
 from penstock.models.numerics.formats import Codes
 from penstock.models.rows.bound import busiest, busiest_bank
 from penstock.models.rows.unit_cycles import RowUnitModel
-from penstock.report.rows import Row, Share
+from penstock.report.parts import Row, Share
 from penstock.runs.outcome import Outcome
 from penstock.sim.machine import PAGE, round_up
 

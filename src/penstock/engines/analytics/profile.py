@@ -11,7 +11,7 @@ import click
 from penstock.cli.commandline import DATA, KERNEL, OUTPUT, Command
 from penstock.cli.state import State
 from penstock.engines.options import Count, Once
-from penstock.report.rows import Column, Facts, Grid, Part
+from penstock.report.parts import Column, Facts, Grid, Part
 
 from .options import OPTIONS, POLICIES
 
@@ -95,7 +95,7 @@ def profiled(
     from penstock.models.errors import RunError
     from penstock.targets import target_named
 
-    from .engine import AnalyticsEngine, front
+    from .registration import AnalyticsEngine, front
 
     names = {
         d for kind in ("input", "output", "index") for p in kernel.of_kind(kind) for d in p.dims

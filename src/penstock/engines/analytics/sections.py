@@ -19,7 +19,7 @@ from penstock.report.common import (
     speed_rows,
     written,
 )
-from penstock.report.rows import Column, Facts, Grid, Part, Row, Share
+from penstock.report.parts import Column, Facts, Grid, Part, Row, Share
 from penstock.report.words import (
     amount,
     byte_rate,

@@ -15,14 +15,13 @@ from penstock.dsl.analytics.ranges import too_many
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.base import AssumedRows, Cycles, Result, Workload
 from penstock.host.sources import Table
+from penstock.models.analytics.bound import bound, machine_bound
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.cycles import RowsAsked
 from penstock.models.analytics.indices import Port, walk_port
 from penstock.models.analytics.job import (
-    bound,
     drawn,
     golden,
-    machine_bound,
     model_cycles,
     page_costs,
     port_pages,

@@ -1,5 +1,5 @@
 """The engine of oblivious maps."""
 
-from .engine import MappingEngine
+from .registration import MappingEngine
 
 ENGINE = MappingEngine()

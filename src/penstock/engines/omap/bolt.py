@@ -17,7 +17,7 @@ from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.cycles import Public, bound, run
 from penstock.models.omap.pairs import PairSource
 from penstock.report.papers import Cell, beside, chart, facts, figures, number, plain, records
-from penstock.report.rows import Facts, Part
+from penstock.report.parts import Facts, Part
 
 from .design import MapDesign
 from .scan import scan_seconds

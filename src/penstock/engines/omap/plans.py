@@ -22,7 +22,7 @@ from penstock.models.omap.hbm import plainly, settled
 from penstock.models.omap.planner import fitting, plan
 from penstock.models.resources import AIM
 from penstock.models.target import Target
-from penstock.report.rows import Column, Grid
+from penstock.report.parts import Column, Grid
 from penstock.report.words import amount
 from penstock.runs.outcome import Outcome
 from penstock.targets import link_named, timing_of

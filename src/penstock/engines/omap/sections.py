@@ -9,7 +9,7 @@ from penstock.models.omap.hbm import LATE
 from penstock.models.omap.planner import published
 from penstock.models.omap.tails import ASSUMPTIONS, LIFETIME, collision, failures, total
 from penstock.report.common import agreement, cycle_rows, resources, speed_rows, written
-from penstock.report.rows import Facts, Part, Row
+from penstock.report.parts import Facts, Part, Row
 from penstock.report.words import amount, plural, target_text
 from penstock.runs.outcome import Outcome
 from penstock.targets import link_of as own_link

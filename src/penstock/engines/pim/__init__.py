@@ -1,5 +1,5 @@
 """The engine of recurrences: units beside the banks of a DRAM."""
 
-from .engine import PimEngine
+from .registration import PimEngine
 
 ENGINE = PimEngine()

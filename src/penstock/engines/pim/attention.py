@@ -14,7 +14,7 @@ from penstock.dsl.pim.attention import WEIGHTS
 from penstock.dsl.pim.recurrent import Recurrent
 from penstock.engines.base import Result
 from penstock.host.sources.errors import SourceError
-from penstock.models.bound import Machine
+from penstock.models.bound_terms import Machine
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.floating import float32
@@ -27,9 +27,9 @@ from penstock.models.pim.layout import Layout
 from penstock.models.pim.operands import Floats, Operands, Work
 from penstock.models.pim.program import program
 
+from .accuracy import Beside, Compared, clipped
 from .banks import Order
 from .data import Inputs
-from .errors import Beside, Compared, clipped
 from .host import Course
 from .workload import Played, Stepping
 

@@ -15,7 +15,7 @@ from penstock.models.pim.layout import Layout
 from penstock.models.pim.operands import Bits, Seating
 from penstock.models.pim.seats import Seats, stacked
 
-from .errors import Compared, Exactly, spread
+from .accuracy import Compared, Exactly, spread
 from .host import Course
 
 Bytes = NDArray[np.uint8]

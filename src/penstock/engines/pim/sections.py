@@ -12,7 +12,7 @@ from penstock.models.pim.rounds import HARDWARE, PUBLISHED
 from penstock.models.pim.rules import check
 from penstock.models.pim.schedule import period_of
 from penstock.report.common import agreement, cycle_rows, resources, speed_rows, written
-from penstock.report.rows import Facts, Part, Row, Verdict
+from penstock.report.parts import Facts, Part, Row, Verdict
 from penstock.report.words import plural, target_text, values_text
 from penstock.runs.outcome import Outcome
 

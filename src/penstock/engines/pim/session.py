@@ -23,10 +23,10 @@ from penstock.models.pim.seats import read, transfer
 from penstock.report.words import plural
 from penstock.sim.machine import Closing, Metered
 
+from .accuracy import Compared, clipped, collapsed
 from .attention import Brought, Remembered, check_room, decoded, program_size
 from .banks import Banks, Golden, Hardware, Modelled, Order, Room
 from .data import Inputs, policy_of, shapes_of
-from .errors import Compared, clipped, collapsed
 from .host import Course, batches, worked
 from .requests import Layer, Request, State, compare, layers_of
 from .snapshot import FORM, packed, unpacked

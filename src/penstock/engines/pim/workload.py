@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from penstock.engines.base import Cycles, Given, Result, Workload
 from penstock.errors import Conflict
-from penstock.models.bound import Machine, Terms
+from penstock.models.bound_terms import Machine, Terms
 from penstock.models.errors import HardwareError, RunError
 from penstock.models.memory import Memory
 from penstock.models.numerics.floating import float32
@@ -24,9 +24,9 @@ from penstock.models.pim.operands import Work
 from penstock.models.pim.program import Program, cycles_of, program
 from penstock.sim.machine import PAGE, Metered, round_up
 
+from .accuracy import Beside, clipped
 from .banks import carried_out
 from .data import Inputs, bits_of, policy_of, seed_of, tokens_of
-from .errors import Beside, clipped
 from .golden import golden_device, language_of
 from .host import Batch, Course, batches, worked
 

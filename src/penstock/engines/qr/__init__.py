@@ -1,5 +1,5 @@
 """The engine of kernels that fit least squares: over keys, and over columns of a table."""
 
-from .engine import FitEngine
+from .registration import FitEngine
 
 ENGINE = FitEngine()

@@ -38,10 +38,10 @@ from penstock.models.strider.program import generate
 from penstock.models.target import Target
 from penstock.targets import timing_of
 
-from .changes import asked_of, limited_fits
 from .designs import AnyFit
 from .options import Solving
 from .packing import Group, PackedFits, Packing, without
+from .refit_requests import asked_of, limited_fits
 from .solution import column_names, values_of
 from .table_fits import AssumedFits, TableFits
 

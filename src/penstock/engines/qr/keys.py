@@ -26,8 +26,8 @@ from penstock.models.qr.shell import register_map
 from penstock.models.shell import RegisterMap
 from penstock.sim.machine import Metered, round_up
 
-from .changes import refits_of
 from .designs import AnyFit, in_all
+from .refit_requests import refits_of
 
 if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
@@ -79,7 +79,7 @@ class FitDesign(AnyFit):
         """Return a `host.learned_index.Trainer` whose fits this engine makes; `options` are the
         trainer's.
 
-        With "model" the trainer's `backend` is a `host.learned_index.engine.Timed`, which counts
+        With "model" the trainer's `backend` is a `host.learned_index.backends.Timed`, which counts
         cycles, with "rtl" an `EngineBackend`, to be closed by the caller, with "board" one on
         `device`, which `penstock.open` gives.
 
@@ -95,7 +95,7 @@ class FitDesign(AnyFit):
             raise ValueError("backend board takes the device that it runs on, no other one does")
         if backend == "golden":
             return Trainer(self.plan, **options)
-        from penstock.host.learned_index.engine import EngineBackend, Timed
+        from penstock.host.learned_index.backends import EngineBackend, Timed
 
         if backend == "model":
             return Trainer(self.plan, Timed(self.plan, self.memory), **options)

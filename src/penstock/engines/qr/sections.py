@@ -20,7 +20,7 @@ from penstock.report.common import (
     shares_chart,
     written,
 )
-from penstock.report.rows import Chart, Facts, Part, Row
+from penstock.report.parts import Chart, Facts, Part, Row
 from penstock.report.words import memory_text, plural, seconds_text, target_text, values_text
 from penstock.runs.outcome import Outcome
 

@@ -25,7 +25,7 @@ from penstock.report.papers import (
     plain,
     records,
 )
-from penstock.report.rows import Part
+from penstock.report.parts import Part
 from penstock.targets import target_named
 
 from .keys import FitDesign

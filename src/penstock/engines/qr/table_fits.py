@@ -34,15 +34,15 @@ from penstock.models.ring import Line
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.costs import Costs, analyse
 from penstock.models.strider.judge import RowCounts
-from penstock.models.strider.rows import RowPages
+from penstock.models.strider.row_pages import RowPages
 from penstock.models.strider.table import walk_table
 from penstock.runs.failures import Failure
 from penstock.runs.rings import bring, least, lines, waited
 from penstock.sim.machine import Feed, Metered
 
-from .changes import Asked
 from .designs import AnyFit, in_all
 from .options import Solving
+from .refit_requests import Asked
 from .solution import Solution, Values, values_of
 from .steps import Step, steps_of
 

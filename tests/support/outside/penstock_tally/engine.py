@@ -19,7 +19,7 @@ from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.numerics.formats import parse_format
 from penstock.models.resources import Resources
 from penstock.report.common import agreement, cycle_rows, resources, written
-from penstock.report.rows import Facts, Part
+from penstock.report.parts import Facts, Part
 from penstock.sim.machine import PAGE, Unsupported, round_up
 from penstock.sim.native import PortSpec
 from penstock.targets import timing_of

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
     from penstock.engines.options import Request
     from penstock.models.target import Target
-    from penstock.report.rows import Part
+    from penstock.report.parts import Part
     from penstock.runs.outcome import Outcome
 
 

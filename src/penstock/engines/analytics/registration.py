@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.models.heap.schema import Schema
     from penstock.models.numerics.formats import Format
     from penstock.models.target import Target
-    from penstock.report.rows import Part
+    from penstock.report.parts import Part
     from penstock.runs.failures import Failure
     from penstock.runs.outcome import Outcome
 

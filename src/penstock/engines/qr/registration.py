@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
     from penstock.engines.options import Request
     from penstock.models.target import Target
-    from penstock.report.rows import Part
+    from penstock.report.parts import Part
     from penstock.runs.failures import Failure
     from penstock.runs.outcome import Outcome
 
@@ -108,7 +108,7 @@ class FitEngine(Engine):
             if wrong:
                 raise Conflict(what, hint)
         if not keys and command in ("model", "simulate"):
-            from .changes import changes_of, limited_fits
+            from .refit_requests import changes_of, limited_fits
 
             limited_fits(changes_of(Given(options=request.own), 1))
 
@@ -125,8 +125,8 @@ class FitEngine(Engine):
         from penstock.models.resources import AIM
         from penstock.targets import timing_of
 
-        from .changes import check_random, key_column
         from .keys import FitDesign
+        from .refit_requests import check_random, key_column
 
         assert isinstance(kernel, FitKernel)
         check_random(args.source, _over_keys(kernel))
@@ -192,8 +192,8 @@ class FitEngine(Engine):
         return (columns and has_table) or super().plans(kernel, request)
 
     def check(self, kernel: AnyKernel, args: Given, design: Design | None) -> Iterable[Part]:
-        from .changes import check_random, key_texts
         from .columns import check_method
+        from .refit_requests import check_random, key_texts
         from .sections import fit_facts
 
         assert isinstance(kernel, FitKernel)

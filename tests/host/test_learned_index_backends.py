@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.host.device import DeviceError
 from penstock.host.learned_index import LearnedIndex, Trainer, TrainingError
-from penstock.host.learned_index.engine import EngineBackend, Room, Timed
+from penstock.host.learned_index.backends import EngineBackend, Room, Timed
 from penstock.host.learned_index.slots import Slots
 from penstock.models.errors import ErrorCode
 from penstock.models.memory import FixedLatency

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.dsl.pim.recurrent import Recurrent
     from penstock.models.pim.config import PimConfig
     from penstock.models.target import Target
-    from penstock.report.rows import Part
+    from penstock.report.parts import Part
     from penstock.runs.outcome import Outcome
 
 #: sizes of dimensions where nothing is said

@@ -1,4 +1,4 @@
-"""models/strider/rows.py: which pages rows lie in, beside counting them one by one."""
+"""models/strider/row_pages.py: which pages rows lie in, beside counting them one by one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.models.strider.costs import END, NULL, TUPLE, Costs
-from penstock.models.strider.rows import RowPages
+from penstock.models.strider.row_pages import RowPages
 
 
 def events(tuples: int, nulls: int) -> list[tuple[int, int, int]]:

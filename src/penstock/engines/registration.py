@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
     from penstock.engines.options import Option, Request
     from penstock.host.peers import Peer
-    from penstock.report.rows import Part
+    from penstock.report.parts import Part
     from penstock.runs.failures import Failure
     from penstock.runs.outcome import Outcome
 

@@ -71,7 +71,7 @@ def test_errors_are_those_of_what_the_host_makes_of_results(tmp_path):
 
 def test_a_sample_of_heads_is_stated(monkeypatch):
     data = arrays()
-    monkeypatch.setattr("penstock.engines.pim.errors.MOST", 2 * 40 * 33 * 5 + 1)
+    monkeypatch.setattr("penstock.engines.pim.accuracy.MOST", 2 * 40 * 33 * 5 + 1)
     own = ps.compile(RETNET, table=data, target="small").run(data).details["float64"]
     assert (own["heads"], own["of"]) == (2, 4)
 
