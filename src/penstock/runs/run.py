@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock import hooks
 from penstock.engines.score import ScoreError, Scoring, no_score
-from penstock.engines.workload import Bound, Given, Workload
+from penstock.engines.workload import Bound, Given, Result, Workload
 from penstock.errors import bad_value, no_option, not_one_of
 from penstock.models.errors import HardwareError, RunError
 from penstock.models.memory import Memory
@@ -243,24 +243,23 @@ class Run(hooks.Shown):
         return f"<Run on {self.backend}: {how}{cycles}{names}>"
 
 
+def _answered(backend: str, workload: Workload, answer: Result, **measured: Any) -> Run:
+    """Return the run that gave an answer; `measured`: its fields of cycles, counters and time."""
+    codes, errors = answer.codes, () if answer.error is None else (answer.error,)
+    values = None if codes is None else workload.values(codes)
+    details = {} if codes is None else workload.details(codes)
+    return Run(
+        backend, values, codes, errors=errors, facts=answer.facts, details=details, **measured
+    )
+
+
 def golden(workload: Workload) -> Run:
     """Return the golden results."""
     begin = perf_counter()
     answer = workload.golden()
     seconds = perf_counter() - begin
-    result = None if answer.codes is None else workload.values(answer.codes)
-    errors = () if answer.error is None else (answer.error,)
-    return Run(
-        "golden",
-        result,
-        answer.codes,
-        None,
-        answer.counters,
-        errors,
-        answer.facts,
-        {} if answer.codes is None else workload.details(answer.codes),
-        seconds=seconds,
-    )
+    counters = answer.counters
+    return _answered("golden", workload, answer, cycles=None, counters=counters, seconds=seconds)
 
 
 def model(workload: Workload, memory: Memory) -> Run:
@@ -308,16 +307,12 @@ def hardware(
     )
     answer = workload.drive(meter)
     total = meter.total
-    result = None if answer.codes is None else workload.values(answer.codes)
-    return Run(
+    return _answered(
         backend,
-        result,
-        answer.codes,
-        total.cycles,
-        {**total.counters, **answer.counters},
-        () if answer.error is None else (answer.error,),
-        answer.facts,
-        {} if answer.codes is None else workload.details(answer.codes),
+        workload,
+        answer,
+        cycles=total.cycles,
+        counters={**total.counters, **answer.counters},
         seconds=total.seconds,
         bytes_read=total.bytes_read or None,
         bytes_written=total.bytes_written or None,

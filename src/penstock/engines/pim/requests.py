@@ -15,8 +15,7 @@ from penstock.models.pim.layout import Layout
 from penstock.models.pim.operands import Bits, Seating
 from penstock.models.pim.seats import Seats, stacked
 
-from .accuracy import Compared, Exactly, spread
-from .host import Course
+from .accuracy import Exactly
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
@@ -133,34 +132,6 @@ class State:
     tokens: list[int]
     held: list[dict[str, Floats]]
     exact: dict[int, Any] = field(default_factory=dict)
-
-
-def compare(
-    layer: Layer, many: Sequence[tuple[State, Course]], begin: int, end: int, compared: Compared
-) -> None:
-    """Compare results of the tokens from `begin` to `end` of what requests brought, which they have taken, with float64's."""
-    heads, number = list(layer.heads), layer.number
-    states, courses = zip(*many, strict=True)
-    for state, course in many:
-        if number not in state.exact:
-            state.exact[number] = layer.exact(course.recurrent, state.held[number])
-    exact = Exactly.joined([state.exact[number] for state in states])
-    names = [name for name in courses[0].values if name not in courses[0].recurrent.results]
-    join = lambda name: np.concatenate([x.values[name][begin:end, heads] for x in courses], axis=1)
-    inputs, steps = {name: join(name) for name in names}, range(end - begin)
-    outputs = np.concatenate([x.output(begin, end)[:, heads] for x in courses], axis=1)
-    with np.errstate(all="ignore"):
-        reference = spread([exact.step({n: x[t] for n, x in inputs.items()})[1] for t in steps])
-    for at, state in enumerate(states):
-        state.exact[number] = exact.part(at * len(heads), (at + 1) * len(heads))
-
-    def place(token: int, item: int, column: int) -> list[int]:
-        which, head = divmod(item, len(heads))
-        first = states[which].tokens[number] - (end - begin)
-        return [number, states[which].number, first + token, heads[head], column]
-
-    with np.errstate(all="ignore"):
-        compared.add(outputs.reshape(reference[0].shape), *reference, place)
 
 
 def layers_of(design: Any) -> list[tuple[Layer, ...]]:

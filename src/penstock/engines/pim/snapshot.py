@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.engines.session import SessionError
 from penstock.models.inputs import Input, InputError
+
+from .requests import Layer, State
 
 Bytes = NDArray[np.uint8]
 #: what the metadata call it, with the number of its form
@@ -53,6 +57,64 @@ def unpacked(data: bytes) -> tuple[dict[str, Bytes], dict[str, Any]]:
             begin, end = entry["data_offsets"]
             tensors[name] = buffer[begin:end].reshape(entry["shape"])
         return tensors, FORM.json_of(text, "")
+
+
+def snapshot_of(design: Any, state: State, tensors: Mapping[str, Bytes]) -> bytes:
+    """Return a request's snapshot; `tensors`: by layer, the columns that the banks hold."""
+    held = [{name: x.tolist() for name, x in states.items()} for states in state.held]
+    note = {"seed": state.seed, "request": state.request, "tokens": state.tokens, "held": held}
+    return packed(tensors, {**_kind(design), **note})
+
+
+def restored(
+    data: Any, design: Any, state: State, layers: Sequence[tuple[Layer, ...]]
+) -> dict[int, list[Bytes]]:
+    """Set `state` to what a snapshot says of its request; return the parts of each layer that took a token. Raises SessionError (E467)."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        what = f"a snapshot is bytes, not {type(data).__name__}"
+        raise SessionError(what, "session.snapshot(request) gives them", code="E467")
+    try:
+        tensors, note = unpacked(bytes(data))
+        for name, kind in _kind(design).items():
+            if note.get(name) != kind:
+                what = f"the snapshot is of another design: its {name} are {note.get(name)}, the session's {kind}"
+                raise SessionError(what, "compile the design as that one was", code="E467")
+        with FORM.parsing(""):  # anybody can compute the digest
+            numbers, parts = [note["seed"], note["request"], *note["tokens"]], {}
+            state.seed, state.request, *state.tokens = map(index, numbers)
+            for n, (tokens, layer) in enumerate(zip(state.tokens, layers, strict=True)):
+                if tokens < 0 or any(x.begun(tokens) > x.one.chunks for x in layer):
+                    raise ValueError
+                if tokens:
+                    parts[n] = [one.parts(tensors[one.name]) for one in layer]
+                    for name, none in state.held[n].items():
+                        value = np.array(note["held"][n][name], np.float64)
+                        state.held[n][name] = value.reshape(none.shape)
+            return parts
+    except InputError as problem:
+        hint = "take it again, and keep all of its bytes"
+        raise SessionError(f"this is no snapshot: {problem}", hint, code="E467") from None
+
+
+def _kind(design: Any) -> dict[str, Any]:
+    """Return what designs have alike that take each other's snapshots."""
+    device = design.device
+    return {
+        "format": device.format,
+        "rounding": "stochastic" if device.stochastic else "nearest",
+        # which number takes which of a request's random bits
+        "units": [device.design.banks, device.stripes] if device.stochastic else [],
+        "heads": design.heads,
+        "layers": [
+            [
+                f"{one.name} {one.digest}",
+                *(n for part in one.parts for n in part.form[1:]),
+                one.turned,
+            ]
+            + ([] if one.values is None else [design.group])
+            for one in design.stack
+        ],
+    }
 
 
 def _digest(text: str, table: Mapping[str, Any], content: bytes) -> str:
