@@ -132,7 +132,7 @@ def test_rows_are_what_model_says(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_every_engine(kernel: str, given: str, swept: str, here: type[Here]) -> None:
     Path("m.psk").write_text(MAP)
-    file = kernel if kernel == "m.psk" else f"{Path(__file__).parents[2] / 'examples' / kernel}"
+    file = kernel if kernel == "m.psk" else f"{Path(__file__).parents[3] / 'examples' / kernel}"
     rows = explored(f"explore {file} {given} --sweep {swept}")
     name, _, values = swept.partition("=")
     assert {str(row[name]) for row in rows} == set(values.split(","))
@@ -393,7 +393,7 @@ def test_a_figure_that_is_not_known(here: type[Here]) -> None:
 
 
 def test_what_the_part_has_too_little_of(here: type[Here]) -> None:
-    file = Path(__file__).parents[2] / "examples" / "mamba2.py"
+    file = Path(__file__).parents[3] / "examples" / "mamba2.py"
     rows = explored(f"explore {file} --tokens 2 --sweep banks=2,8")
     status = {row["banks"]: row["status"][:13] for row in rows}
     assert status == {2: "fits", 8: "refused: E601"}

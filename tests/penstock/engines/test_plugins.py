@@ -16,7 +16,7 @@ from penstock.designs.folder import sealed
 from penstock.output import write_folder
 from testbench.outside import KERNEL, PACKAGE, commands, record
 
-LOGISTIC = str(Path(__file__).resolve().parents[2] / "examples" / "logistic.py")
+LOGISTIC = str(Path(__file__).resolve().parents[3] / "examples" / "logistic.py")
 ENGINE = """
 from penstock.engines.base import Engine
 from penstock.engines.options import Option

@@ -19,7 +19,7 @@ from penstock.models.resources import Resources
 from penstock.targets import target_named
 from testbench.points import claims, judged, reported
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from penstock.models.memory import parse_memory
 from penstock.models.memory.dram import picojoules, preset
 from penstock.runs.accounts import Machine, Moved, account, decoded
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 MACHINE = Machine(
     250, "placed", parse_link("xdma"), 35, 160, "the vendor's page", 0.5, embodied(800, 16)
 )

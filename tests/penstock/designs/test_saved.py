@@ -24,7 +24,7 @@ from penstock.models.memory import FixedLatency
 from penstock.output import write_folder
 from testbench import outside
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 VERILOG = (
     "// {}\nmodule penstock(input clk);\n  assign m0_axi_araddr = 32'd4096 - 32'd7;\nendmodule\n"
 )

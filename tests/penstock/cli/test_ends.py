@@ -16,7 +16,7 @@ from time import monotonic, sleep
 import psutil
 import pytest
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 SIGNALS = {"terminated": signal.SIGTERM, "interrupted": signal.SIGINT, "killed": signal.SIGKILL}
 CODES = {"terminated": 143, "interrupted": 130, "killed": -signal.SIGKILL}
 MAP = "import penstock as ps\nm = ps.ObliviousMap(key=ps.u64, value=ps.bytes(24), capacity=300)\n"

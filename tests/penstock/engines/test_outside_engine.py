@@ -16,7 +16,7 @@ import pytest
 from testbench.outside import KERNEL, commands, installed
 from testbench.reported import check_report
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 WORDS = [5, 7, 1 << 63, 11, 13, 17]
 
 

@@ -130,7 +130,7 @@ def test_what_devices_are_no_guarantee_of():
             "can read the map in its memory"
         )
     )
-    page = (Path(__file__).parents[2] / "docs/explanation/omap_threats.md").read_text()
+    page = (Path(__file__).parents[4] / "docs/explanation/omap_threats.md").read_text()
     assert all(f"`--device {name}`" in page for name in _DEVICES)
 
 

@@ -20,7 +20,7 @@ from penstock.cli.main import program
 from testbench.outside import commands, installed, record
 from testbench.reported import check_report
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 BASH = """
 COMP_WORDBREAKS=${COMP_WORDBREAKS//:}
 eval "$(_PENSTOCK_COMPLETE=bash_source penstock)"

@@ -27,7 +27,7 @@ from penstock.models.strider.table import walk_table
 from penstock.runs.outcome import differences
 from testbench.command_line import done, reported, told
 
-DIABETES = Path(__file__).parents[2] / "examples" / "data" / "diabetes"
+DIABETES = Path(__file__).parents[4] / "examples" / "data" / "diabetes"
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ from penstock.models.errors import Error
 from penstock.sim import staging
 from testbench.command_line import told
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 Manifest = dict[str, Any]
 Files = dict[str, bytes]
 TOUCH = "touch canary"

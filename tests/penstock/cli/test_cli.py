@@ -445,7 +445,7 @@ def test_interrupt_while_modules_are_imported() -> None:
 
 
 def test_little_is_imported_before_an_interrupt_is_seen_to() -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     scripts = tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts == {"penstock": "penstock.__main__:main"}
     # what these bring is there in an editable installation before any of Penstock is

@@ -21,7 +21,7 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.sql import models
 from testbench.command_line import told
 
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "sql.md"
+PAGE = Path(__file__).parents[3] / "docs" / "howto" / "sql.md"
 _MARK = "<<<next>>>"
 
 

@@ -18,7 +18,7 @@ from penstock.hdl import environment
 from penstock.runs.failures import failure
 from penstock.sim.native import BuildError, store, toolchain
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_yosys_without_a_home(homeless: Path) -> None:
         "from testbench.toy import CopyEngine; e = CopyEngine(bus_bytes=8, ports=1);"
         "print(len(shelled(e, ModuleLibrary())))"
     )
-    folder = Path(__file__).parents[1] / "support"
+    folder = Path(__file__).parents[2] / "support"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": str(folder), "TMPDIR": str(homeless)},

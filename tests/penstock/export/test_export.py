@@ -40,7 +40,7 @@ from testbench.outside import KERNEL, commands, installed
 from testbench.wrapped import late_addresses, words_after_awready
 
 Commanded = Callable[..., tuple[int, str, str]]
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def check_core(folder: Path, ip: str) -> None:
@@ -630,7 +630,7 @@ def test_litex(
     cores = [shutil.copytree(core, tmp_path / "adder"), tmp_path / "summer", bursts]
     if not right:
         flipped(cores[1])
-    script = Path(__file__).parents[1] / "support/testbench/litex_soc.py"
+    script = Path(__file__).parents[2] / "support/testbench/litex_soc.py"
     paths = ["env", f"PYTHONPATH={script.parents[1]}", sys.executable, str(script)]
     made = ran(*paths, *map(str, cores), folder=tmp_path)
     assert not made.returncode, made.stderr

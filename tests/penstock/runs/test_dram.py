@@ -14,7 +14,7 @@ from penstock.runs.outcome import differences
 from penstock.targets import target_named, timing_of
 from testbench.command_line import told
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 #: at the target's clock, and at ratios under which rows, refreshes and turns of the bus decide
 MEMORIES = (

@@ -13,7 +13,7 @@ from penstock.api import compile, load_kernel
 from penstock.cli.main import run
 from penstock.engines.base import Given
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 MODEL = ["model", str(EXAMPLES / "logistic.py"), "--dim", "d=6", "-q", "--json", "r.json"]
 
 

@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 def test_examples() -> None:
@@ -388,7 +388,7 @@ def test_seeds_of_random_keys() -> None:
     )
 
 
-@pytest.mark.long  # tests/penstock/test_fit_columns.py opens a device on every run
+@pytest.mark.long  # tests/penstock/engines/qr/test_fit_columns.py opens a device on every run
 def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`penstock build` of a fit writes a design that a device in simulation refits by, behind its serial pins: bit for bit, in the model's cycles. The tools
     of place and route do nothing here."""

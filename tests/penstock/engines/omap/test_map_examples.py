@@ -11,7 +11,7 @@ import pytest
 from penstock.cli.main import run
 from penstock.host.omap.client import connect
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 @pytest.mark.parametrize(
