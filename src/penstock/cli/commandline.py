@@ -18,10 +18,12 @@ Parameters = Callable[[], list[click.Parameter]]
 
 
 class Command(RichCommand):
-    """A command whose help shows options in the groups that `grouped` names."""
+    """A command that calls `callback`, whose docstring is its help; help shows options in the groups that `grouped` names."""
 
-    def __init__(self, name: str, **attributes: Any) -> None:
-        super().__init__(name=name, **attributes)
+    def __init__(
+        self, name: str, callback: Callable[..., Any], params: list[click.Parameter]
+    ) -> None:
+        super().__init__(name, callback=callback, params=params, help=callback.__doc__)
 
 
 def grouped(title: str) -> Callable[[Parameters], Parameters]:
@@ -124,8 +126,9 @@ def REPORT() -> list[click.Parameter]:
 
 
 def parameters(command: str, *groups: Parameters) -> list[click.Parameter]:
-    """Return the parameters of a command: shared ones, then the options of all engines; options of the same engines stand together."""
-    shared = [parameter for group in groups for parameter in group()]
+    """Return the parameters of a command on a kernel: `KERNEL`, `DATA`, `PLAN` and those of `groups`, then the options of all
+    engines; options of the same engines stand together."""
+    shared = [parameter for group in (KERNEL, DATA, PLAN, *groups) for parameter in group()]
     options: dict[str, Option] = {}
     users: dict[str, list[str]] = {}
     for engine in engines().values():

@@ -17,16 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.boards.catalogue import boards
-from penstock.cli.commandline import (
-    DATA,
-    KERNEL,
-    OUTPUT,
-    PLAN,
-    REPORT,
-    Command,
-    grouped,
-    parameters,
-)
+from penstock.cli.commandline import OUTPUT, REPORT, Command, grouped, parameters
 from penstock.cli.completion import boards as complete
 from penstock.cli.state import State
 from penstock.designs.folder import untrusted
@@ -507,16 +498,11 @@ def _own() -> list[click.Parameter]:
 
 
 COMMANDS = (
-    Command(
-        "build",
-        callback=_build,
-        params=parameters("build", KERNEL, DATA, PLAN, OUTPUT, REPORT, _own),
-        help=_build.__doc__,
-    ),
+    Command("build", _build, parameters("build", OUTPUT, REPORT, _own)),
     Command(
         "program",
-        callback=_program,
-        params=[
+        _program,
+        [
             click.Argument(("folder",), metavar="DIR"),
             Once(
                 ("--board",),
@@ -527,12 +513,10 @@ COMMANDS = (
             ),
             TRUST(),
         ],
-        help=_program.__doc__,
     ),
     Command(
         "boards",
-        callback=_boards,
-        params=[click.Option(("--json", "as_json"), is_flag=True, help="Print them as JSON.")],
-        help=_boards.__doc__,
+        _boards,
+        [click.Option(("--json", "as_json"), is_flag=True, help="Print them as JSON.")],
     ),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.commandline import BUS, DATA, KERNEL, OUTPUT, PLAN, Command, parameters
+from penstock.cli.commandline import BUS, OUTPUT, Command, parameters
 from penstock.cli.state import State
 from penstock.report.parts import Column, Grid, Part
 
@@ -48,11 +48,4 @@ def _passes(walked: Sequence[Walked]) -> Iterable[Part]:
         yield Grid(columns, rows)
 
 
-COMMANDS = (
-    Command(
-        "check",
-        callback=_check,
-        params=parameters("check", KERNEL, DATA, PLAN, BUS, OUTPUT),
-        help=_check.__doc__,
-    ),
-)
+COMMANDS = (Command("check", _check, parameters("check", BUS, OUTPUT)),)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.commandline import BUS, DATA, KERNEL, OUTPUT, PLAN, Command, parameters
+from penstock.cli.commandline import BUS, OUTPUT, Command, parameters
 from penstock.cli.state import State
 from penstock.engines.options import Once
 
@@ -45,11 +45,4 @@ def _out() -> list[click.Parameter]:
     return [Once(("--out",), required=True, metavar="DIR", help=text)]
 
 
-COMMANDS = (
-    Command(
-        "compile",
-        callback=_compile,
-        params=parameters("compile", KERNEL, DATA, PLAN, BUS, OUTPUT, _out),
-        help=_compile.__doc__,
-    ),
-)
+COMMANDS = (Command("compile", _compile, parameters("compile", BUS, OUTPUT, _out)),)

@@ -53,8 +53,8 @@ def _emulate(
 COMMANDS = (
     Command(
         "emulate",
-        callback=_emulate,
-        params=[
+        _emulate,
+        [
             click.Argument(("folder",), metavar="DIR"),
             Once(
                 ("--link",),
@@ -82,6 +82,5 @@ COMMANDS = (
             ),
             TRUST(),
         ],
-        help=_emulate.__doc__,
     ),
 )

@@ -97,21 +97,15 @@ def targets_grid(width: int) -> Grid:
 
 
 COMMANDS = (
-    Command(
-        "explain",
-        callback=_explain,
-        params=[click.Argument(("code",), metavar="CODE", shell_complete=codes)],
-        help=_explain.__doc__,
-    ),
+    Command("explain", _explain, [click.Argument(("code",), metavar="CODE", shell_complete=codes)]),
     Command(
         "targets",
-        callback=_targets,
-        params=[
+        _targets,
+        [
             click.Argument(
                 ("name",), metavar="[NAME]", required=False, shell_complete=targets_called
             ),
             click.Option(("--json", "as_json"), is_flag=True, help="Print records as JSON."),
         ],
-        help=_targets.__doc__,
     ),
 )

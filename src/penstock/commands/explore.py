@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.commandline import DATA, KERNEL, PLAN, Command, grouped, parameters
+from penstock.cli.commandline import Command, grouped, parameters
 from penstock.cli.state import State
 from penstock.engines.options import Count, Once, Pair
 
@@ -117,11 +117,4 @@ def _own() -> list[click.Parameter]:
     ]
 
 
-COMMANDS = (
-    Command(
-        "explore",
-        callback=_explore,
-        params=parameters("model", KERNEL, DATA, PLAN, _own),
-        help=_explore.__doc__,
-    ),
-)
+COMMANDS = (Command("explore", _explore, parameters("model", _own)),)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.commandline import BUS, DATA, KERNEL, OUTPUT, PLAN, Command, grouped, parameters
+from penstock.cli.commandline import BUS, OUTPUT, Command, grouped, parameters
 from penstock.cli.state import State
 from penstock.engines.options import Bits, Once
 
@@ -82,11 +82,4 @@ def _own() -> list[click.Parameter]:
     ]
 
 
-COMMANDS = (
-    Command(
-        "export",
-        callback=_export,
-        params=parameters(_AS, KERNEL, DATA, PLAN, BUS, OUTPUT, _own),
-        help=_export.__doc__,
-    ),
-)
+COMMANDS = (Command("export", _export, parameters(_AS, BUS, OUTPUT, _own)),)

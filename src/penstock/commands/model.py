@@ -6,17 +6,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.commandline import (
-    BUS,
-    DATA,
-    KERNEL,
-    OUTPUT,
-    PLAN,
-    REPORT,
-    Command,
-    grouped,
-    parameters,
-)
+from penstock.cli.commandline import BUS, OUTPUT, REPORT, Command, grouped, parameters
 from penstock.cli.state import State
 from penstock.commands.costs import COSTS, check_costs, costs
 from penstock.engines.options import Count, Once
@@ -71,11 +61,4 @@ def _own() -> list[click.Parameter]:
     ]
 
 
-COMMANDS = (
-    Command(
-        "model",
-        callback=_model,
-        params=parameters("model", KERNEL, DATA, PLAN, BUS, COSTS, OUTPUT, REPORT, _own),
-        help=_model.__doc__,
-    ),
-)
+COMMANDS = (Command("model", _model, parameters("model", BUS, COSTS, OUTPUT, REPORT, _own)),)

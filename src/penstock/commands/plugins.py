@@ -65,8 +65,8 @@ def _plugins(state: State, as_json: bool, stub: str | None) -> None:
 COMMANDS = (
     Command(
         "plugins",
-        callback=_plugins,
-        params=[
+        _plugins,
+        [
             click.Option(("--json", "as_json"), is_flag=True, help="Print them as JSON."),
             Once(
                 ("--stub",),
@@ -74,6 +74,5 @@ COMMANDS = (
                 help="Write DIR/penstock-stubs, which tells type checkers their names in Penstock.",
             ),
         ],
-        help=_plugins.__doc__,
     ),
 )

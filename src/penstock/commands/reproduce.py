@@ -124,8 +124,8 @@ def _data(part: Part) -> dict[str, Any]:
 COMMANDS = (
     Command(
         "reproduce",
-        callback=_reproduce,
-        params=[
+        _reproduce,
+        [
             click.Argument(
                 ("paper",), required=False, metavar="[PAPER]", shell_complete=papers_called
             ),
@@ -144,6 +144,5 @@ COMMANDS = (
             ),
             Once(("--json",), metavar="FILE", help="Write the tables as JSON to FILE."),
         ],
-        help=_reproduce.__doc__,
     ),
 )

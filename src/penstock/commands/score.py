@@ -107,4 +107,4 @@ def _parameters() -> list[click.Parameter]:
     ]
 
 
-COMMANDS = (Command("score", callback=_score, params=_parameters(), help=_score.__doc__),)
+COMMANDS = (Command("score", _score, _parameters()),)

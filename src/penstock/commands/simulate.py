@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.commandline import (
-    BUS,
-    DATA,
-    KERNEL,
-    OUTPUT,
-    PLAN,
-    REPORT,
-    Command,
-    grouped,
-    parameters,
-)
+from penstock.cli.commandline import BUS, OUTPUT, REPORT, Command, grouped, parameters
 from penstock.cli.state import State
 from penstock.commands.costs import COSTS, check_costs, costs
 from penstock.engines.options import TRUST, Once
@@ -244,10 +234,5 @@ def _own() -> list[click.Parameter]:
 
 
 COMMANDS = (
-    Command(
-        "simulate",
-        callback=_simulate,
-        params=parameters("simulate", KERNEL, DATA, PLAN, BUS, COSTS, OUTPUT, REPORT, _own),
-        help=_simulate.__doc__,
-    ),
+    Command("simulate", _simulate, parameters("simulate", BUS, COSTS, OUTPUT, REPORT, _own)),
 )

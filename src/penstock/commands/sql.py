@@ -52,6 +52,6 @@ def _uninstall(state: object, dsn: str) -> None:
 
 for _name, _action in {"install": _install, "upgrade": _upgrade, "uninstall": _uninstall}.items():
     _params = [_DSN] if _name == "uninstall" else [_DSN, _FORCE]
-    _sql.add_command(Command(_name, callback=_action, params=_params, help=_action.__doc__))
+    _sql.add_command(Command(_name, _action, _params))
 
 COMMANDS = (_sql,)

@@ -183,8 +183,8 @@ def _parts(name: str, rows: int, asked: Lookups) -> list[Part]:
 COMMANDS = (
     Command(
         "profile",
-        callback=_profile,
-        params=[
+        _profile,
+        [
             *KERNEL(),
             *DATA(),
             *(option.parameter() for option in OPTIONS["profile"]),
@@ -198,6 +198,5 @@ COMMANDS = (
                 help="Rows of each model in it, at most.  [default: 65536]",
             ),
         ],
-        help=_profile.__doc__,
     ),
 )

@@ -245,19 +245,18 @@ def _serving() -> list[click.Parameter]:
 COMMANDS = (
     Command(
         "keys",
-        callback=_keys,
-        params=[
+        _keys,
+        [
             *KERNEL(),
             Once(("--out",), required=True, metavar="DIR", help="Folder for the files."),
             click.Option(("--renew",), is_flag=True, help="Replace the keys that are there."),
             Once(("--target",), metavar="T", help="As for `serve`.  [default: u55c]"),
         ],
-        help=_keys.__doc__,
     ),
     Command(
         "keeper",
-        callback=keeper,
-        params=[
+        keeper,
+        [
             click.Argument(("place",), metavar="HOST:PORT"),
             click.Argument(("key",), metavar="KEEPER.JSON"),
             Once(("--receipt",), required=True, metavar="FILE", help="What it saw last."),
@@ -273,12 +272,6 @@ COMMANDS = (
                 help="With --certificate: the name in it.  [default: HOST]",
             ),
         ],
-        help=keeper.__doc__,
     ),
-    Command(
-        "serve",
-        callback=_serve,
-        params=[*KERNEL(), *_serving()],
-        help=_serve.__doc__,
-    ),
+    Command("serve", _serve, [*KERNEL(), *_serving()]),
 )
