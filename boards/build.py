@@ -220,7 +220,6 @@ class _Tries(NamedTuple):
 def _build(
     sources: Sources, board: Target, tries: _Tries, versions: dict[str, str], digest: str
 ) -> Build:
-    """Make it anew."""
     clock_mhz, seeds, jobs = tries[:3]
     limit, left, progress = tries[3:]
     begin, flow = perf_counter(), FLOWS[board.family]

@@ -120,7 +120,6 @@ class BoardTop(Elaboratable):
         ]
 
     def _ethernet(self, m):
-        """A PHY."""
         pins = self.board.pins
         m.domains.eth = ClockDomain("eth", reset_less=True)
         m.submodules.rgmii = rgmii = Rgmii(pins.rgmii, pins.rgmii_delay_ps)

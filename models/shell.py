@@ -203,8 +203,6 @@ COUNTERS_BASE = 0x40
 
 @dataclass(frozen=True)
 class RegisterMap:
-    """The whole map of one engine."""
-
     engine: tuple[EngineRegister, ...] = ()  #: the engine's registers, in order
     counters: tuple[Counter, ...] = ()  #: its event counters, in order
     #: streams whose state is readable, one 32-bit word each: bit 0 valid, bit 1 ready, bits 16 up

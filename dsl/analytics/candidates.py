@@ -148,7 +148,6 @@ class Maker:
         return {v.name: ((1, 1, *v.shape)[-2], (1, 1, *v.shape)[-1]) for v in variables}
 
     def make(self, point: Point) -> Candidate:
-        """Return the candidate of a point."""
         if point not in self._made:
             program = self.program(point.lanes, point.interval)
             key = point.lanes, point.threads, point.interval, point.more, point.thorough

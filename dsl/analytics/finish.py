@@ -239,7 +239,6 @@ def score_of(builder: AnalyticsBuilder) -> tuple[int, str] | str:
 
 
 def _scoring(kernel: AnyKernel, builder: AnalyticsBuilder, root: int, name: str) -> Graph:
-    """Return the graph of a score."""
     number = {old: new for new, old in enumerate(sorted(_reach(builder, [root])))}
     return Graph(
         kernel.name,

@@ -44,7 +44,6 @@ class Span:
 
     @classmethod
     def whole(cls, file: str) -> Span:
-        """Return the span that means the file as a whole."""
         return cls(file, 0, 0, 0, 0)
 
 

@@ -50,7 +50,6 @@ def _names(shape: Sequence[int]) -> list[str]:
 
 
 def _reduced(node: Any, nodes: Sequence[Any]) -> list[str]:
-    """Return the axes that a node reduces."""
     if node.op == "matmul":
         return _names(nodes[node.inputs[0]].shape[-1:])
     if node.op not in REDUCTIONS:

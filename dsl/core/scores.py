@@ -47,7 +47,6 @@ class ScoreKernel(AnyKernel):
         return []
 
     def trace(self, dims: Mapping[str, int] | None = None) -> Graph:
-        """Return the graph."""
         return self.graph
 
 
@@ -136,7 +135,6 @@ def _attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def graph_from_json(data: Mapping[str, Any]) -> Graph:
-    """Return the graph that `graph_to_json` described."""
     place = Span.whole(data["name"])
     nodes = [
         Node(op, tuple(inputs), tuple(shape), Region[region], place, _held(attrs))

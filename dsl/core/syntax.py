@@ -149,7 +149,6 @@ class _Reader:
         return Span(self.file, line, end, line, end + 1)
 
     def word(self, line: int) -> tuple[str, Span] | None:
-        """The first word of a line."""
         match = re.match(r"\s*([^\W\d]\w*)", self._code(line))
         return (
             (match[1], Span(self.file, line, match.start(1) + 1, line, match.end(1) + 1))

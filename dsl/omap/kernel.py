@@ -37,8 +37,6 @@ text = KeyType("text")
 
 @dataclass(frozen=True)
 class Bytes:
-    """A value of `size` bytes."""
-
     size: int
 
 

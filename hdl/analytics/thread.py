@@ -80,8 +80,6 @@ class ThreadPorts:
 
 
 class Thread(wiring.Component):
-    """A thread of `plan`."""
-
     def __init__(self, plan: AnalyticsPlan, library: Parts):
         self.plan, self.library = plan, library
         self.ports = ThreadPorts(plan)

@@ -17,8 +17,6 @@ from .pipeline import Pipeline
 
 @dataclass
 class Group:
-    """Fields of a packed group."""
-
     exponent: Value
     micro: list[Value]
     magnitude: list[Value]
@@ -38,7 +36,6 @@ def unpack(code: Value, format: SharedMicroexponents) -> Group:
 
 
 def pack(group: Group) -> Value:
-    """Return the code of a group."""
     numbers = [Cat(m, s) for m, s in zip(group.magnitude, group.sign, strict=True)]
     return Cat(group.exponent, *group.micro, *numbers)
 

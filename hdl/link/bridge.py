@@ -211,7 +211,6 @@ class Bridge(wiring.Component):
             m.next = "SEQUENCE"
 
     def _send_header(self, m):
-        """An answer's header."""
         parts = {"SEQUENCE": self.sequence, "KIND": self.kind | RESPONSE, "LENGTH": self.left}
         for (name, part), then in zip(parts.items(), ("KIND", "LENGTH", "READ"), strict=True):
             with m.State(name):

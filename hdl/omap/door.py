@@ -26,7 +26,6 @@ FILE_PORTS = (
 
 
 def door_members(slots):
-    """The ports of a `Door`."""
     ports = table_members(slots)
     return {
         # of the vault: `valid` stays once it is high, and the others are constant from then on

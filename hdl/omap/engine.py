@@ -191,7 +191,6 @@ class MapEngine(wiring.Component):
             ]
 
     def _join_past(self, m, past):
-        """The past to keys and requests."""
         door, requests, self.past = self.door, self.requests, past
         self._journal(m, past)
         judged = [

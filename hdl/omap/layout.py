@@ -43,7 +43,6 @@ def asked_layout(config):
 
 
 def bucket_bits(config):
-    """Bits of a bucket's number."""
     return max((config.buckets - 1).bit_length(), 1)
 
 

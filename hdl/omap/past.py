@@ -19,8 +19,6 @@ def _others(ports, names):
 
 
 class _Head:
-    """The fields of a head's bits."""
-
     def __init__(self, bits):
         self.kind, self.generation, self.serial = bits[32:40], bits[40:64], bits[64:128]
         self.incarnation, self.previous = bits[128:256], bits[256:384]
@@ -116,7 +114,6 @@ class Past(wiring.Component):
         return read.data
 
     def _judge(self, m):
-        """A record."""
         head, record = self.head_said, self.opened
         is_current, after, fits = Signal(), Signal(), Signal()
         link, snapshot, follows = head.kind[1], head.kind[0], Signal()
@@ -154,7 +151,6 @@ class Past(wiring.Component):
             self._take(m, code, is_current)
 
     def _take(self, m, code, is_current):
-        """A record is judged."""
         head = self.head_said
         link, snapshot = head.kind[1], head.kind[0] & ~head.kind[1]
         good = (code == Told.APPLIED) | (code == Told.END)

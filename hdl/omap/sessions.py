@@ -9,7 +9,6 @@ _COUNT = 64
 
 
 def table_members(slots):
-    """The ports of a `SessionTable`."""
     return {
         "put_slot": In(range(slots)),
         # `receive` in the next cycle is the key of requests of this slot

@@ -83,7 +83,6 @@ class Bounds:
         ]
 
     def _publish(self, m):
-        """What is published."""
         self.lost = Signal(8)
         codes = (self.i.kept.code, self.i.head.code, self.i.report)
         faults = [(code != 0, code) for code in codes]

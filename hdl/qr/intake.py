@@ -87,7 +87,6 @@ class Intake:
         return now, held
 
     def _head(self, m):
-        """Descriptor and head."""
         descriptor, _ = self._collect(
             m, "descriptor", DESCRIPTOR_BYTES, self.taken & (self.route == Route.DESCRIPTOR)
         )

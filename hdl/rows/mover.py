@@ -72,7 +72,6 @@ class Mover(wiring.Component):
         return m
 
     def _wires(self) -> None:
-        """Join the parts."""
         m, head, now = self.m, self.i.p, self.now
         filler, port, written = self.filler, self.port, self.written
         data = [f"data{k}" for k in range(self.config.models)]

@@ -109,7 +109,6 @@ class Shell(wiring.Component):
         return m
 
     def _guards(self, m):
-        """A guard for each memory port."""
         self.stop = Signal()
         self.idle = []
         self.active = []

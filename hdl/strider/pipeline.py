@@ -122,7 +122,6 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
         ]
 
     def _states(self, m):
-        """What is issued in each state."""
         with m.Switch(self.state):
             with m.Case(State.START):
                 self._start(m)

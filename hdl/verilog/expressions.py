@@ -49,7 +49,6 @@ def bare(text: str) -> str:
 
 
 def value(bits: Bits, refer: Refer) -> str:
-    """Return a value."""
     parts: list[str] = []
     known = ""
     for chunk in (*bits, Chunk("end", 0, 0)):

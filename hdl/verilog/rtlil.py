@@ -35,8 +35,6 @@ class Wire:
 
 @dataclass
 class Storage:
-    """A memory."""
-
     name: str
     width: int
     depth: int

@@ -81,8 +81,6 @@ def _plain_names(modules: Iterable[str]) -> dict[str, str]:
 
 
 class _Writer:
-    """Writes one module."""
-
     def __init__(
         self,
         module: Module,
@@ -193,7 +191,6 @@ class _Writer:
     # the text
 
     def text(self, called: str) -> str:
-        """Return the module."""
         for cell in self.module.cells:
             self._cell(cell)
         for target, process in self.uses.processes.items():

@@ -183,7 +183,6 @@ class Session:
         return bytes(body) + _CRC.pack(zlib.crc32(body))
 
     def take(self, datagram: bytes, now: float) -> None:
-        """Take a datagram from the device."""
         answer = decode_answer(datagram)
         if answer is None:
             self.statistics.spoilt += 1

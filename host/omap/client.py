@@ -453,7 +453,6 @@ class AsyncMap:
             self._drop(reason)
 
     def _take(self, frame: bytes) -> None:
-        """Take an answer."""
         if self._writer is None:
             return
         try:

@@ -169,7 +169,6 @@ class Messages:
 
 
 def greeting(config: OmapConfig) -> bytes:
-    """Return a server's greeting."""
     text = json.dumps({"version": VERSION, "config": config.to_json()}).encode()
     return GREETING.pack(len(text)) + text
 

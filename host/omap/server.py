@@ -113,7 +113,6 @@ class MapServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
         assert self._server is not None
         return int(self._server.sockets[0].getsockname()[1])
 

@@ -70,7 +70,6 @@ def codes(plan: AnalyticsPlan) -> list[int]:
 
 
 def row_bits(plan: AnalyticsPlan) -> int:
-    """Return the bits of the number of a row."""
     return max(1, max(index.counts - 1 for index in plan.rows.indices).bit_length())
 
 

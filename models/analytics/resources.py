@@ -39,7 +39,6 @@ COEFFICIENTS: dict[str, dict[str, float]] = {
 
 
 def estimate(plan: AnalyticsPlan, target: Target) -> Resources:
-    """Return what the plan takes on `target`."""
     family = target.family
     memories = list(storages.memories(plan))
     if target.shared is not None:

@@ -38,7 +38,6 @@ def count_bits(plan: AnalyticsPlan) -> int:
 
 
 def page_bits(plan: AnalyticsPlan) -> int:
-    """Return the bits of numbers of pages."""
     return (
         min(count_bits(plan), (plan.striders.memory_bytes // plan.page_size).bit_length())
         if plan.striders.lean and plan.striders.memory_bytes

@@ -60,7 +60,6 @@ def _pieces(batches: Sequence[Batch]) -> Iterator[Batch]:
 def _levels(
     plan: AnalyticsPlan, batches: Sequence[Batch], rows: Sequence[tuple[Op, np.ndarray]]
 ) -> list[int]:
-    """Return each batch's level."""
     tables = {n: k for k, n in enumerate(plan.roles.models)}
     keys: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for op, of_op in rows:

@@ -107,7 +107,6 @@ class Device:
         return bytes(out)
 
     def answer(self, request: Request) -> Response:
-        """Do what is asked."""
         if request.space == Space.IDENTITY:
             self._last = None
         if (

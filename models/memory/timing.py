@@ -251,11 +251,9 @@ class FixedLatency:
         return self
 
     def port(self, bus_bytes: int) -> ReadPort:
-        """A fresh read port."""
         return ReadPort(self.latency, self.interval(bus_bytes))
 
     def write_port(self, bus_bytes: int) -> WritePort:
-        """A fresh write port."""
         return WritePort(self.latency, self.interval(bus_bytes))
 
     def __str__(self) -> str:

@@ -173,7 +173,6 @@ def _reals(pgtype: str, bits: NDArray[np.uint64]) -> NDArray[np.float64]:
 
 
 def _integers(pgtype: str, bits: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The numbers of integer patterns."""
     shift = np.uint64(64 - PG_BITS[pgtype])
     integers: NDArray[np.int64] = np.ascontiguousarray(bits << shift).view(np.int64).reshape(
         bits.shape

@@ -77,7 +77,6 @@ class SharedMicroexponents:
 
     @property
     def group_bits(self) -> int:
-        """Bits of a packed group."""
         return 8 + GROUP // 2 + GROUP * (1 + self.magnitude_bits)
 
     @property

@@ -49,8 +49,6 @@ class Header(NamedTuple):
 
 @dataclass(frozen=True)
 class Frames:
-    """Sizes of frames."""
-
     value_bytes: int  #: of the map's values
     bus_bytes: int  #: of a word of the bus to the host's memory
     key_bytes: int = 8  #: of the map's keys

@@ -153,7 +153,6 @@ class OmapConfig:
 
     @property
     def key_bytes(self) -> int:
-        """Bytes of a key."""
         return KEYS[self.key]
 
     @property
@@ -315,7 +314,6 @@ class OmapConfig:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes of all pages."""
         return _up(self.host_bins * self.page_bytes, 4096)
 
     @property

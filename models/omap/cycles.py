@@ -102,8 +102,6 @@ def cleared(config: OmapConfig, memory: Memory) -> int:
 
 @dataclass(frozen=True)
 class _Places:
-    """The registers' addresses."""
-
     pages: int
     requests: int
     responses: int
@@ -231,8 +229,6 @@ def run(
 
 @dataclass(frozen=True)
 class Bound(Terms):
-    """The bound of a run."""
-
     link: int
     front: int
     back: int
@@ -248,7 +244,6 @@ class Bound(Terms):
 def bound(
     config: OmapConfig, operations: Sequence[Public], memory: Memory, interval: int = 0
 ) -> Bound:
-    """Return the bound of a run."""
     count, pages = len(operations), sum(len(operation.pages) for operation in operations)
     rate = memory.interval(config.host_bus_bytes)
     each = sealed(0, config.chunks, config.chunk_blocks, config.sealing_pace) + 1

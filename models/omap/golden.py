@@ -104,7 +104,6 @@ class Map:
         yield from self.framed()
 
     def framed(self) -> Iterator[Item]:
-        """Yield the items in HBM."""
         for key, value in self._framed.items():
             yield Item(key, value)
 

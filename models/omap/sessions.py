@@ -33,8 +33,6 @@ ROLES = (Role.READER, Role.WRITER, Role.KEEPER)
 
 
 class Asked(IntEnum):
-    """Operations of a request."""
-
     GET = 1
     PUT = 2
     DELETE = 3

@@ -123,7 +123,6 @@ class Record(NamedTuple):
 
 
 def file_key(keys: KeySchedule, head: Head) -> bytes:
-    """Return the key of a file."""
     names = head.incarnation, head.previous
     return keys.state_key(*names, head.kind & 1, head.serial, head.generation)
 

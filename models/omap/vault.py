@@ -91,7 +91,6 @@ class KeySchedule:
 
     @cached_property
     def public(self) -> bytes:
-        """The device's public key."""
         return public_key(self.static)
 
     def role_key(self, role: Role) -> bytes | None:

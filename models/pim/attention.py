@@ -70,7 +70,6 @@ class Attention:
         return steps + due
 
     def _turns(self) -> Iterator[tuple[int, int]]:
-        """Each token with each of its tiles."""
         for token, held in enumerate(self.held):
             for tile in range(-(-int(held.max()) // TILE)):
                 yield token, tile

@@ -183,7 +183,6 @@ class PimConfig:
         return TILE * (self.soft_parts + 1) + 16
 
     def set_groups(self, number: int) -> tuple[int, ...]:
-        """Return the bank groups of a set."""
         each = self.groups // self.sets
         return tuple(range(number * each, (number + 1) * each))
 

@@ -64,7 +64,6 @@ class Device:
         self._softmax = Softmax(config) if config.soft_items else None
 
     def set_banks(self, number: int) -> NDArray[np.int64]:
-        """Return the banks of a set."""
         each = self.count // self.config.sets
         return np.arange(number * each, (number + 1) * each)
 

@@ -65,7 +65,6 @@ class Layout:
 
     @property
     def slices(self) -> int:
-        """Slices of a head."""
         return -(-self.head // self.config.lanes)
 
     @property

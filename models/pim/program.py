@@ -36,7 +36,6 @@ _LONGEST = (1 << 16) - 1
 
 
 def register_map(config: PimConfig, design: int = 0) -> RegisterMap:
-    """Return the registers of a device."""
     bus, what = config.bus, "the first word of the program, aligned to the bus"
     to = "where results go, aligned to the bus"
     registers = [

@@ -71,7 +71,6 @@ class Seats:
         return list(zip(leaving.tolist(), others[: len(leaving)].tolist(), strict=True))
 
     def exchange(self, moves: Iterable[tuple[int, int]]) -> None:
-        """Exchange slots."""
         other = {a: b for pair in moves for a, b in (pair, pair[::-1])}
         for who, slots in self.slots.items():
             self.slots[who] = np.array([other.get(n, n) for n in slots.tolist()], dtype=np.int64)

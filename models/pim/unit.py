@@ -68,7 +68,6 @@ class Sums:
 
 
 def _shifted(value: Ints, amount: Ints) -> Ints:
-    """Shift magnitudes right."""
     magnitude = np.abs(value) >> np.minimum(amount, 62)
     return np.where(value < 0, -magnitude, magnitude)
 

@@ -72,7 +72,6 @@ class Columns:
 
     @property
     def products(self) -> int:
-        """Products that a row takes."""
         return self.factors * (self.factors + 1) // 2
 
     @property

@@ -10,8 +10,6 @@ from .job import ENTRY_BYTES, Label, Method, row_stride
 
 @dataclass(frozen=True)
 class FitPlan:
-    """One engine."""
-
     n_max: int = 33  #: most columns of a model, the bias included: 4 to 64
     #: `method` and `target` are fixed when the engine is built
     method: Method = Method.GRAM

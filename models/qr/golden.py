@@ -104,7 +104,6 @@ class Factors(NamedTuple):
 
 
 def factors(job: Job, config: FitPlan, exact: Exact) -> Factors:
-    """Return the factors of a job."""
     if config.method is Method.GRAM:
         assert exact.gram is not None
         return Factors(*factor.eliminate(exact.gram))

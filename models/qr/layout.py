@@ -126,12 +126,10 @@ def memo_reads(size: Size, config: FitPlan) -> dict[str, tuple[int, int]]:
 
 
 def memo_words(size: Size, config: FitPlan) -> int:
-    """Bus words of a memo."""
     return sum(memo_parts(size, config).values())
 
 
 def change_words(size: Size, config: FitPlan) -> int:
-    """Bus words of a refit's changes."""
     return words(size.records * (8 + -(-(size.columns - 1) // 4) * 4), config.bus_bytes)
 
 

@@ -102,8 +102,6 @@ class Slice:
 
 @dataclass(frozen=True)
 class RowUnitConfig:
-    """A row unit."""
-
     tables: tuple[RowTable, ...]
     places: tuple[Place, ...]
     lanes: int  #: codes of a beat of a tuple

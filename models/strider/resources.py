@@ -82,7 +82,6 @@ def features(port: PortConfig, family: str, ultra: Collection[Shape] = ()) -> di
 
 
 def flops(port: PortConfig) -> float:
-    """Return the flip-flops of a port."""
     elements = max(port.elements(name) for name in port.types)
     return 200 + port.striders * (
         530

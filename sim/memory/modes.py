@@ -20,7 +20,6 @@ class Mode(Flag):
 
     @classmethod
     def drawn(cls, seed: int) -> Mode:
-        """Return modes at random."""
         source = random.Random(seed)
         first = source.choice([cls(0), cls.ADDRESS_WAITS, cls.DATA_FIRST])
         return first | cls(source.getrandbits(3) << 2)

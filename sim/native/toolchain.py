@@ -348,7 +348,6 @@ def build_model(
 
 
 def _options(trace: str, random: bool) -> list[str]:
-    """Verilator's options."""
     unknown = "unique" if random else "fast"
     return [
         "--cc",

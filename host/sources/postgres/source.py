@@ -135,8 +135,6 @@ def _stored_alike(one: Schema, other: Schema) -> bool:
 
 
 class _Reading:
-    """A reading of one table or query."""
-
     def __init__(
         self, held: Locks, address: Address, pages: bool | None, features: Features
     ) -> None:

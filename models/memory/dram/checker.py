@@ -107,7 +107,6 @@ class Checker:
         return first, by
 
     def _banks(self, command: str, address: tuple[int, ...] | None) -> list[Address]:
-        """Return the banks that a command acts on."""
         command = ALIASES.get(command, command)
         if command not in self.commands:
             known = ", ".join(self.commands)

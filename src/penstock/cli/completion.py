@@ -27,14 +27,12 @@ def targets(_context: click.Context, _of: click.Parameter, word: str) -> list[Co
 
 
 def boards(_context: click.Context, _of: click.Parameter, word: str) -> list[CompletionItem]:
-    """Names of boards."""
     from penstock.boards.catalogue import boards
 
     return _beginning(word, boards())
 
 
 def formats(_context: click.Context, _of: click.Parameter, word: str) -> list[CompletionItem]:
-    """Number formats."""
     return _beginning(word, _FORMATS)
 
 

@@ -50,7 +50,6 @@ class State:
 
     @property
     def asked(self) -> Request:
-        """The command's options."""
         assert self.request is not None
         return self.request
 

@@ -10,6 +10,5 @@ import click
 
 
 def commands() -> Iterator[click.Command]:
-    """Return all shared commands."""
     for module in pkgutil.iter_modules(__path__):
         yield from getattr(importlib.import_module(f"{__name__}.{module.name}"), "COMMANDS", ())

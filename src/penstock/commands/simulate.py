@@ -151,7 +151,6 @@ def _device(design: Design, url: str, trust: bool) -> Device:
 
 
 def run_hardware(state: State, design: Design, how: How) -> Run:
-    """Run the hardware."""
     from penstock.runs.run import hardware
 
     outcome, steps = state.record, state.steps

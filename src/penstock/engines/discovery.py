@@ -31,7 +31,6 @@ def _own() -> Iterator[Engine]:
 
 @cache
 def engines() -> dict[str, Engine]:
-    """Return all engines by name."""
     engines = {engine.name: engine for engine in _own()}
 
     def accept(point: Any, loaded: Any) -> None:

@@ -58,7 +58,6 @@ class Scoring:
 
     @property
     def name(self) -> str:
-        """The score's name."""
         return self.kernel.graph.score
 
     def to_json(self) -> dict[str, Any]:

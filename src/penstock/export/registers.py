@@ -27,7 +27,6 @@ def _field(name: str, high: int, low: int, sw: str, hw: str, **more: Any) -> dic
 
 
 def _fields(register: Register, registers: RegisterMap) -> list[dict[str, Any]]:
-    """Return the fields of one register."""
     engine = {r.name: r for r in registers.engine}
     monitors = {f"monitor_{m.name}": m for m in registers.monitors}
     name = register.name

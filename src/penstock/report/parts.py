@@ -66,8 +66,6 @@ class Column:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table."""
-
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     title: str = ""

@@ -43,7 +43,6 @@ def size_text(count: int) -> str:
 
 
 def byte_rate(value: float) -> str:
-    """Return bytes a second."""
     return _scaled(value, ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))) + "/s"
 
 

@@ -254,7 +254,6 @@ def _answered(backend: str, workload: Workload, answer: Result, **measured: Any)
 
 
 def golden(workload: Workload) -> Run:
-    """Return the golden results."""
     begin = perf_counter()
     answer = workload.golden()
     seconds = perf_counter() - begin

@@ -61,7 +61,6 @@ class Crew:
         return bool(self._idle)
 
     def give(self, point: Point) -> None:
-        """Give a point to a worker that waits."""
         worker = self._idle.pop()
         future = self._submit(worker, point)
         self._busy[future] = worker, point

@@ -109,7 +109,6 @@ class Task:
     args: Given
 
     def at(self, point: Point) -> Given:
-        """Return what is given at a point."""
         settings = {"format": point.format, "memory": point.memory, "options": point.options}
         return replace(self.args, **settings)
 

@@ -41,7 +41,6 @@ def busy(outcome: Outcome) -> dict[str, int]:
 
 
 def charts(outcome: Outcome, design: AnalyticsDesign) -> Iterable[Chart]:
-    """Return the charts of a report."""
     yield from _roofline(outcome, design.plan)
     parts = busy(outcome)
     if outcome.rtl is not None and "starved" in outcome.rtl.counters:

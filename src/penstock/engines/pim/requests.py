@@ -48,7 +48,6 @@ class Layer:
 
     @property
     def groups(self) -> int:
-        """Groups of seats."""
         return len(self.seats.owner) // self.seats.pairs
 
     def places(self, slots: Iterable[int], begun: int | None = None) -> list[tuple[int, int]]:

@@ -32,7 +32,6 @@ _MODES = {
 
 
 def facts(recurrent: Recurrent) -> Facts:
-    """Return what a recurrence is."""
     kind = "state" if recurrent.values is None else "cache"
     more = ", which takes a row each token" if recurrent.grows else ""
     return Facts.of(

@@ -115,7 +115,6 @@ class Stepping(Workload):
         return self.layout.rates_of(self.course.first_update(1))
 
     def _made(self, at: int, course: Course) -> Played:
-        """The program of a batch."""
         last = at == len(self._batches) - 1
         works, order = worked(self._batches[at], course.operands)
         fresh = [course.start is None] * self.design.batch

@@ -32,7 +32,6 @@ _MOST_GROUPS = 8
 
 
 def fit_facts(graph: FitGraph) -> Facts:
-    """Return what a kernel fits."""
     if graph.keys:
         features = f"up to {graph.columns - 1} bytes of {graph.features}"
     else:
