@@ -39,6 +39,13 @@ def test_caches():
         assert load_kernel(f"{EXAMPLES / 'attention.py'}:{name}").trace().mode == mode
 
 
+def test_a_softmax_takes_no_pass_of_its_own():
+    text = "recurrence f(K: cache[t, k], V: cache[t, v], q: input[k])\n  y <- softmax(K @ q) @ V\n"
+    kernel = parse_kernel(text)
+    kernel.check()
+    assert [(one.passes, one.forced_by) for one in kernel.walked if one.axis == "t"] == [(1, ())]
+
+
 MISFITS = [
     (("T = S + outer(k, v)", "y <- q @ T"), "a new state that is not the recurrence's"),
     (

@@ -43,12 +43,11 @@ def test_functions_are_the_operations_with_a_docstring() -> None:
     )
 
 
-@ps.kernel
-def halves(x: ps.Input, w: ps.Model):
-    return w - ps.exp(2.0) * x
-
-
 def test_what_goes_wrong_here_is_not_called_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    @ps.kernel
+    def halves(x: ps.Input, w: ps.Model):
+        return w - ps.exp(2.0) * x
+
     monkeypatch.delitem(operations.OPERATIONS, "exp")
     with pytest.raises(KeyError, match="exp"):
         halves.check()

@@ -1,4 +1,4 @@
-"""Passes over axes: attention in the three ways whose passes FuseMax (MICRO 2024, section IV) counts, in both languages."""
+"""Passes over axes: attention in the three ways whose passes FuseMax (MICRO 2024, section IV) counts, in both front ends."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from penstock.dsl.core.text import parse_kernel
 HEADER = "kernel f(q: input[k], K: model[t, k], V: model[t, v], w: model[v])\n"
 KEPT = "  K <- K\n  V <- V\n"
 BEGIN = KEPT + "  s = K @ q\n  e = exp(s - max(s))\n"
-OWN = "recurrence f(K: cache[t, k], V: cache[t, v], q: input[k])\n  y <- softmax(K @ q) @ V\n"
 ROWS = "kernel f(x: input[n, d], w: model[n])\n"
 KERNELS = {
     HEADER + BEGIN + "  w <- w + (e / sum(e)) @ V\n": ("t", 3, ("max(s)", "sum(e)")),
     HEADER + BEGIN + "  w <- w + e @ V / sum(e)\n": ("t", 2, ("max(s)",)),
     HEADER + KEPT + "  e = exp(K @ q)\n  w <- w + e @ V / sum(e)\n": ("t", 1, ()),
-    OWN: ("t", 1, ()),
     # one axis of two, and both; a reduction that only another axis needs forces nothing
     ROWS + "  w <- w + sum(x, axis=1)\n": ("n", 1, ()),
     ROWS + "  w <- w + sum(x)\n": ("n", 2, ("sum(x)",)),
