@@ -3,3 +3,5 @@
 from .registration import AnalyticsEngine
 
 ENGINE = AnalyticsEngine()
+#: the packages of `penstock` that are this engine's alone: all else works without them
+PACKAGES = ("dsl.analytics", "engines.analytics", "hdl.analytics", "models.analytics")

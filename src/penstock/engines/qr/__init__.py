@@ -3,3 +3,5 @@
 from .registration import FitEngine
 
 ENGINE = FitEngine()
+#: the packages of `penstock` that are this engine's alone: all else works without them
+PACKAGES = ("dsl.qr", "engines.qr", "hdl.qr", "host.learned_index", "host.workloads", "models.qr")
