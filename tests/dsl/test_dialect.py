@@ -9,8 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import penstock as ps
 from penstock import stub
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.load import load_kernel
 from penstock.dsl.dialect import dialects, names, own_dialects
 
 ROOT = Path(__file__).parents[2]
@@ -218,3 +222,26 @@ def test_every_function_is_in_the_reference() -> None:
 
 def test_keywords() -> None:
     assert {"kernel", "fit"} <= set(dialects())
+
+
+def test_files_hold_kernels_of_both_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("both.py").write_text("""from __future__ import annotations
+import penstock as ps
+
+@ps.kernel
+def learns(x: ps.Input["d"], w: ps.Model["d"]):
+    return w - x
+
+@ps.fit
+def fits(key: ps.Key):
+    return ps.least_squares(ps.window(key, 8), target=ps.rank(key))
+""")
+    assert isinstance(load_kernel("both.py:learns"), ps.Kernel)
+    assert isinstance(load_kernel("both.py:fits"), ps.FitKernel)
+    with pytest.raises(KernelError, match=r"both\.py has 2 kernels: learns, fits"):
+        load_kernel("both.py")
+    Path("f.psk").write_text(
+        "# a comment\nfit f(\n  key: key,\n)\n  model <- least_squares(\n    window(key, 8),\n    target=rank(key))\n"
+    )
+    assert load_kernel("f.psk:f").name == "f"

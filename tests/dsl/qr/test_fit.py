@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import penstock as ps
-from penstock.dsl.analytics.kernel import Kernel
 from penstock.dsl.core.diagnostics import KernelError
-from penstock.dsl.core.load import from_text, load_kernel
+from penstock.dsl.core.load import from_text
 from penstock.dsl.qr.kernel import FitKernel
 
 
@@ -69,30 +66,6 @@ def test_dimensions_are_checked() -> None:
         plain.check({"d": 3})
     with pytest.raises(KernelError, match="the kernel plain cannot be called like a function"):
         plain(3)
-
-
-def test_files_hold_kernels_of_both_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("both.py").write_text("""from __future__ import annotations
-import penstock as ps
-
-@ps.kernel
-def learns(x: ps.Input["d"], w: ps.Model["d"]):
-    return w - x
-
-@ps.fit
-def fits(key: ps.Key):
-    return ps.least_squares(ps.window(key, 8), target=ps.rank(key))
-""")
-    assert isinstance(load_kernel("both.py:learns"), Kernel) and isinstance(
-        load_kernel("both.py:fits"), FitKernel
-    )
-    with pytest.raises(KernelError, match=r"both\.py has 2 kernels: learns, fits"):
-        load_kernel("both.py")
-    Path("f.psk").write_text(
-        "# a comment\nfit f(\n  key: key,\n)\n  model <- least_squares(\n    window(key, 8),\n    target=rank(key))\n"
-    )
-    assert load_kernel("f.psk:f").name == "f"
 
 
 def test_steps_outside_a_kernel() -> None:
