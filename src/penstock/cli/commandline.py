@@ -23,7 +23,7 @@ class Command(RichCommand):
     def __init__(
         self, name: str, callback: Callable[..., Any], params: list[click.Parameter]
     ) -> None:
-        super().__init__(name, callback=callback, params=params, help=callback.__doc__)
+        super().__init__(name=name, callback=callback, params=params, help=callback.__doc__)
 
 
 def grouped(title: str) -> Callable[[Parameters], Parameters]:

@@ -50,8 +50,11 @@ def _uninstall(state: object, dsn: str) -> None:
     click.echo("schema penstock is gone")
 
 
-for _name, _action in {"install": _install, "upgrade": _upgrade, "uninstall": _uninstall}.items():
-    _params = [_DSN] if _name == "uninstall" else [_DSN, _FORCE]
-    _sql.add_command(Command(_name, _action, _params))
+for _command in (
+    Command("install", _install, [_DSN, _FORCE]),
+    Command("upgrade", _upgrade, [_DSN, _FORCE]),
+    Command("uninstall", _uninstall, [_DSN]),
+):
+    _sql.add_command(_command)
 
 COMMANDS = (_sql,)
