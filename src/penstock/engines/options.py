@@ -119,12 +119,11 @@ class IPAddress(click.ParamType):
 class Option:
     """An option of an engine's own.
 
-    `flag`: as it is typed; `name`: in `Given.options`; `type` and `metavar`: as click has them;
-    `repeated`: its values are pairs, gathered by name; `plans`: a plan depends on it; `forces`: it fixes
-    what the planner chooses otherwise; `flagged`: it has no value.
+    `name`: in `Given.options`; `type` and `metavar`: as click has them; `repeated`: its values are pairs,
+    gathered by name; `plans`: a plan depends on it; `forces`: it fixes what the planner chooses otherwise;
+    `flagged`: it has no value; `flag`: as it is typed, the name's unless given.
     """
 
-    flag: str
     name: str
     type: Any
     metavar: str | None
@@ -133,6 +132,10 @@ class Option:
     plans: bool = False
     forces: bool = False
     flagged: bool = False
+    flag: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "flag", self.flag or f"--{self.name.replace('_', '-')}")
 
     def taken(self, value: Any) -> Any:
         """Return a value of Python's as the command line takes it. Raises OptionError where it does not."""
@@ -208,7 +211,6 @@ def _columns(text: str) -> tuple[str, ...]:
 
 #: how full the planner makes a part
 FILL = Option(
-    "--fill",
     "fill",
     Number(0.01, 1.0),
     "SHARE",
@@ -218,7 +220,6 @@ FILL = Option(
 )
 #: of engines that read pages (`models.ring`)
 RING = Option(
-    "--ring",
     "ring",
     Count(2, 1 << 20),
     "N",
@@ -228,14 +229,12 @@ RING = Option(
 #: what data do that the number format does not hold (`models.numerics.policy.InputPolicy`)
 INPUTS = (
     Option(
-        "--on-overflow",
         "on_overflow",
         click.Choice(ON_OVERFLOW),
         None,
         "What a value beyond the format's range does.  [default: error]",
     ),
     Option(
-        "--on-nan",
         "on_nan",
         click.Choice(ON_NAN),
         None,
@@ -245,15 +244,14 @@ INPUTS = (
 #: options of engines that read tables
 TABLE = (
     Option(
-        "--dim",
         "dims",
         Pair("d=54", _size),
         "D=SIZE",
         "Size of a named dimension; max: what an index counts, 1 + the largest value. Repeatable.",
         repeated=True,
+        flag="--dim",
     ),
     Option(
-        "--bind",
         "bind",
         Pair("x=age,height", _columns),
         "X=COLUMN,…",
@@ -261,14 +259,12 @@ TABLE = (
         repeated=True,
     ),
     Option(
-        "--on-null",
         "on_null",
         click.Choice(["error", "skip"]),
         None,
         "What a NULL in a used column does.  [default: error]",
     ),
     Option(
-        "--pages",
         "pages",
         None,
         None,

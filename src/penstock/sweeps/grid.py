@@ -23,7 +23,7 @@ from .points import Point, Task, digest, plain
 MOST = 100_000
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?::([1-9]\d{,17}))?")
 #: what every engine takes and can be swept, beside its own options
-_SHARED = {"memory": Option("--memory", "memory", None, None, "")}
+_SHARED = {"memory": Option("memory", None, None, "")}
 
 
 @dataclass(frozen=True)

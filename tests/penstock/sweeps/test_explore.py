@@ -441,7 +441,7 @@ def test_what_cannot_be_cut(here: type[Here]) -> None:
 
 
 def test_values_and_lists() -> None:
-    number, word = Option("--n", "n", int, None, ""), Option("--w", "w", None, None, "")
+    number, word = Option("n", int, None, ""), Option("w", None, None, "")
     assert _values("n", "1..3, 8 ,-2..2:2", number) == [1, 2, 3, 8, -2, 0, 2]
     assert _values("n", range(2), number) == [0, 1] and _values("n", 5, number) == [5]
     assert _values("w", "a=1,b=2|c", word) == ["a=1,b=2", "c"]

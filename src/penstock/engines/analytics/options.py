@@ -36,47 +36,27 @@ def _names(text: str) -> tuple[str, ...]:
 
 _KERNEL = (
     Option(
-        "--set",
         "metas",
         Pair("rate=0.05", str),
         "META=NUMBER",
         "Value of a meta. Repeatable.",
         repeated=True,
+        flag="--set",
     ),
     Option(
-        "--init",
         "init",
         Pair("w=0.1", _start),
         "W=FILE.npy",
         "Start of a model: a .npy file or a number. Repeatable.",
         repeated=True,
     ),
-    Option("--epochs", "epochs", Count(1, (1 << 31) - 1), "N", "Passes over the table."),
+    Option("epochs", Count(1, (1 << 31) - 1), "N", "Passes over the table."),
 )
 _PLAN = (
+    Option("threads", Count(1, 256), "N", "Fix the plan's threads.", plans=True, forces=True),
+    Option("lanes", Count(1, 128), "N", "Fix the plan's lanes.", plans=True, forces=True),
+    Option("ports", Count(1, 32), "N", "Fix the plan's memory ports.", plans=True, forces=True),
     Option(
-        "--threads",
-        "threads",
-        Count(1, 256),
-        "N",
-        "Fix the plan's threads.",
-        plans=True,
-        forces=True,
-    ),
-    Option(
-        "--lanes", "lanes", Count(1, 128), "N", "Fix the plan's lanes.", plans=True, forces=True
-    ),
-    Option(
-        "--ports",
-        "ports",
-        Count(1, 32),
-        "N",
-        "Fix the plan's memory ports.",
-        plans=True,
-        forces=True,
-    ),
-    Option(
-        "--walkers",
         "walkers",
         Count(1, 64),
         "N",
@@ -85,7 +65,6 @@ _PLAN = (
         forces=True,
     ),
     Option(
-        "--place",
         "place",
         Pair("P=memory", str),
         "MODEL=PLACE",
@@ -95,7 +74,6 @@ _PLAN = (
         forces=True,
     ),
     Option(
-        "--hot",
         "hot",
         str,
         "PROFILE.json",
@@ -103,7 +81,6 @@ _PLAN = (
         plans=True,
     ),
     Option(
-        "--dedupe",
         "dedupe",
         bool,
         None,
@@ -113,7 +90,6 @@ _PLAN = (
     ),
     RING,
     Option(
-        "--visibility",
         "visibility",
         click.Choice(["hints", "all"]),
         None,
@@ -122,21 +98,18 @@ _PLAN = (
 )
 _INDICES = (
     Option(
-        "--categories",
         "categories",
         _names,
         "COLUMN,…",
         "Columns of whole numbers, taken by an index, that are categories.",
     ),
     Option(
-        "--on-index",
         "on_index",
         click.Choice(("error", "skip")),
         None,
         "What a row does whose index names none of a model's.  [default: error]",
     ),
     Option(
-        "--on-unseen",
         "on_unseen",
         click.Choice(("error", "skip", "last")),
         None,
@@ -144,7 +117,6 @@ _INDICES = (
     ),
 )
 _LAW = Option(
-    "--indices",
     "indices",
     Law(),
     "LAW",
@@ -152,7 +124,6 @@ _LAW = Option(
 )
 _PREFER = (
     Option(
-        "--prefer",
         "prefer",
         click.Choice(PREFER),
         None,
@@ -163,7 +134,6 @@ _PREFER = (
     FILL,
 )
 _FREEZE = Option(
-    "--freeze",
     "freeze",
     _Freeze(),
     "EPS,EPOCHS",

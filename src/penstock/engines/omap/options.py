@@ -26,15 +26,10 @@ class _Size(click.ParamType):
 
 
 _PLAN = tuple(
-    Option(f"--{name}", name, kind, metavar, text, plans=True)
+    Option(name, kind, metavar, text, plans=True)
     for name, kind, metavar, text in (
         ("hbm", _Size(), "SIZE", "HBM that a map may take, as in 64M."),
-        (
-            "load",
-            Number(1, 32),
-            "C",
-            "Mean items of a map's bin.  [default: fewest host bytes]",
-        ),
+        ("load", Number(1, 32), "C", "Mean items of a map's bin.  [default: fewest host bytes]"),
         (
             "share",
             Number(0, 1, max_open=True),
@@ -68,16 +63,14 @@ _PLAN = tuple(
     )
 )
 _RUN = (
-    Option("--ops", "ops", Count(1, 1 << 24), "N", "Random operations on a map.  [default: 1000]"),
+    Option("ops", Count(1, 1 << 24), "N", "Random operations on a map.  [default: 1000]"),
     Option(
-        "--mix",
         "mix",
         None,
         "get=0.9,put=0.1",
         "Shares of get, put and delete.  [default: get=0.5,put=0.5]",
     ),
     Option(
-        "--keys",
         "keys",
         None,
         "zipf:0.99",
@@ -85,7 +78,6 @@ _RUN = (
         "[default: uniform]",
     ),
     Option(
-        "--interval",
         "interval",
         Count(0, 1 << 31),
         "CYCLES",
@@ -93,7 +85,6 @@ _RUN = (
     ),
 )
 _FRONT = Option(
-    "--plans",
     "plans",
     bool,
     None,

@@ -44,7 +44,6 @@ class Attending(Stepping):
 
     def __init__(self, design: Any, inputs: Inputs, *rest: Any) -> None:
         super().__init__(design, inputs, *rest)
-        self.first = int(rest[4]) if len(rest) > 4 else 0
         self.grows = inputs.recurrent.grows
         self._check_room()
         self.brought = Brought(inputs, design.device.format, self.saturates)

@@ -20,14 +20,14 @@ SCHEDULES = {"together": (1, False), "halves": (2, False), "quarters": (4, True)
 _DIMS = tuple(option for option in TABLE if option.name == "dims")
 _MANY = Count(1, 1 << 16)
 _RUN = (
-    Option("--tokens", "tokens", Count(1, 1 << 20), "N", "Steps of the recurrence.  [default: 4]"),
-    Option("--first", "first", Count(0, 1 << 40), "N", "Number of the first token.  [default: 0]"),
+    Option("tokens", Count(1, 1 << 20), "N", "Steps of the recurrence.  [default: 4]"),
+    Option("first", Count(0, 1 << 40), "N", "Number of the first token.  [default: 0]"),
     *(
-        Option(f"--{name}", name.replace("-", "_"), _MANY, "N", text, plans=True)
+        Option(name, _MANY, "N", text, plans=True)
         for name, text in (
             ("batch", "Requests.  [default: 1]"),
             ("heads", "Heads of each.  [default: 2]"),
-            ("kv-heads", "Caches that heads share, of attention.  [default: one each]"),
+            ("kv_heads", "Caches that heads share, of attention.  [default: one each]"),
         )
     ),
 )
@@ -42,10 +42,10 @@ _KINDS: dict[str, tuple[Sequence[str], str]] = {
 _BANKS = "Banks of the device, a power of two.  [default: as many as fit]"
 _DEVICE = (
     *(
-        Option(f"--{n}", n, click.Choice(list(of)), None, text, plans=True, forces=n == "schedule")
+        Option(n, click.Choice(list(of)), None, text, plans=True, forces=n == "schedule")
         for n, (of, text) in _KINDS.items()
     ),
-    Option("--banks", "banks", Count(2, 64), "N", _BANKS, plans=True, forces=True),
+    Option("banks", Count(2, 64), "N", _BANKS, plans=True, forces=True),
 )
 OPTIONS = dict.fromkeys(
     ("check", "compile", "model", "simulate", "build"), (*_DIMS, *_RUN, *_DEVICE, FILL, *INPUTS)

@@ -68,7 +68,7 @@ class Stepping(Workload):
     ) -> None:
         self.design, self.inputs, self.tokens = design, inputs, inputs.tokens
         self.name, self.assumed, self.rows = name, assumed, inputs.tokens
-        self.saturates = saturates
+        self.saturates, self.first = saturates, first
         self._golden = ""  # what computed golden results
         self.layout: Layout = design.layout(inputs.tokens, seed, first)
 

@@ -37,7 +37,7 @@ class Solving:
 
 
 _REFITS = tuple(
-    Option(f"--{name}", name, Count(least, 1 << 20), "N", what)
+    Option(name, Count(least, 1 << 20), "N", what)
     for name, least, what in (
         ("groups", 1, "A fit kernel's groups of keys.  [default: 8]"),
         ("refits", 0, "How often each group is fitted again.  [default: 4]"),
@@ -46,7 +46,6 @@ _REFITS = tuple(
     )
 )
 _LIMBS = Option(
-    "--limbs",
     "limbs",
     Count(1, LIMBS_MAX),
     "N",
@@ -54,7 +53,7 @@ _LIMBS = Option(
     plans=True,
 )
 _SOLVING = tuple(
-    Option(f"--{name.replace('_', '-')}", name, click.Choice(known), None, what)
+    Option(name, click.Choice(known), None, what)
     for name, known, what in (
         (
             "on_singular",
@@ -69,7 +68,7 @@ _SOLVING = tuple(
     )
 )
 _ROWS = tuple(
-    Option(f"--{name.replace('_', '-')}", name, None, "COLUMN", what, plans=True)
+    Option(name, None, "COLUMN", what, plans=True)
     for name, what in (
         (
             "sample_weight",

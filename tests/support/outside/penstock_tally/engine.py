@@ -170,7 +170,7 @@ class TallyingEngine(Engine):
     errors = (TallyError,)
     options = dict.fromkeys(
         ("model", "simulate"),
-        (Option("--fault", "fault", Count(0, 1 << 30), "CYCLE", "Word 3 changes then."),),
+        (Option("fault", Count(0, 1 << 30), "CYCLE", "Word 3 changes then."),),
     )
 
     def needs(self, kernel: Any) -> str:
