@@ -20,7 +20,7 @@ def policy_layout():
 
 
 class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
-    """Walks the pages written to it, one after the other; cycle by cycle what `models.strider.machine.Machine` says.
+    """Walks the pages written to it, one after the other; cycle by cycle what `models.strider.machine.StriderMachine` says.
 
     A page whose last word is written in cycle t starts in cycle t + 1 at the earliest. An issue in cycle t forms its address and reads the page buffer in
     t + 1, is compared with the tuple's end in t + 2, and reaches the decode stage in t + 3, both a cycle later with a `latency` of 5: then it goes to the tuple

@@ -8,7 +8,8 @@ The order of every sum:
 1. Along a row: the lanes of each beat in a balanced tree of neighbours, missing lanes replaced by the identity (`+0`, `1`, `-inf`, `inf`). Then the
    beats of the row in a balanced tree over time, pairs in order of arrival, a missing partner replaced by the identity.
 2. Over rows: a balanced tree over time, lane by lane.
-3. A whole matrix of several rows: each row as in 1, then their results as one row.
+3. A whole matrix of several rows: each row as in 1, then their results as one row. Rows by their numbers (`plan.by_rows`): one tree over the next power
+   of two of all elements.
 4. `norm`: every element times itself, the sum of these products, the root of the sum. Of a value with a single element it is `abs`.
 5. `merge`: the threads of a group in a balanced tree (a thread without a tuple gives the identity), then groups in order into an accumulator that
    starts at the identity.
@@ -137,7 +138,7 @@ def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
         )
 
 
-class Machine:
+class PlanMachine:
     """Evaluates a plan's operations. Group values are (tuples, rows, cols), all others (rows, cols). `tables`: what makes those
     of models whose rows are changed; `wide`: of which of the tuples that were taken an integer does not fit in 64 bits, None for none."""
 
@@ -267,7 +268,7 @@ def rows_asked(plan: AnalyticsPlan, tuples: Codes) -> list[tuple[Op, np.ndarray]
 
 def named(plan: AnalyticsPlan, tuples: Codes) -> tuple[list[tuple[Op, np.ndarray]], np.ndarray]:
     """Return `rows_asked`, and of which tuples an integer does not fit in 64 bits."""
-    machine = Machine(plan, integer_runs(plan), {})
+    machine = PlanMachine(plan, integer_runs(plan), {})
     rows = list(asked(machine, tuples))
     wide = False if machine.wide is None else machine.wide
     return rows, np.broadcast_to(wide, len(tuples))
@@ -293,7 +294,7 @@ def train(
         index[name]: np.asarray(codes, np.int64).reshape(plan.buffers[index[name]].rows, -1)
         for name, codes in models.items()
     }
-    machine = Machine(plan, runs, start, tables)
+    machine = PlanMachine(plan, runs, start, tables)
     by_region: dict[str, list[Op]] = {
         region: [op for op in plan.ops if op.region == region]
         for region in ("group", "batch", "epoch")
@@ -331,7 +332,7 @@ def train(
 
 
 def _update(
-    machine: Machine, plan: AnalyticsPlan, by_region: dict[str, list[Op]], batch: Batch
+    machine: PlanMachine, plan: AnalyticsPlan, by_region: dict[str, list[Op]], batch: Batch
 ) -> None:
     machine.take(batch.tuples)
     for op in by_region["group"]:
@@ -354,11 +355,11 @@ def _update(
     machine.values.update(machine.changed.done())
 
 
-def _models(machine: Machine, plan: AnalyticsPlan) -> dict[str, Codes]:
+def _models(machine: PlanMachine, plan: AnalyticsPlan) -> dict[str, Codes]:
     machine.values.update(machine.changed.values())
     return {plan.buffers[n].name: np.array(machine.values[n]) for n in plan.roles.models}
 
 
-def _flag(machine: Machine, plan: AnalyticsPlan) -> bool:
+def _flag(machine: PlanMachine, plan: AnalyticsPlan) -> bool:
     assert plan.roles.until is not None
     return bool(machine.fmt.op("select", machine.values[plan.roles.until], 1, 0).ravel()[0])

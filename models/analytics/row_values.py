@@ -1,4 +1,4 @@
-"""Integers and rows of models in the golden result: what their operations do with the values of a `Machine`."""
+"""Integers and rows of models in the golden result: what their operations do with the values of a `PlanMachine`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..rows.integers import ABSENT, ARITHMETIC, COMPARISONS, hashed, numbers, pr
 from .config import AnalyticsPlan, Op
 
 if TYPE_CHECKING:
-    from .golden import Machine
+    from .golden import PlanMachine
 
 #: what an operation on integers gives: of a machine, the operation, its operands (…, i, c, j)
-Unit = Callable[["Machine", Op, Sequence[np.ndarray]], np.ndarray]
+Unit = Callable[["PlanMachine", Op, Sequence[np.ndarray]], np.ndarray]
 #: what makes a table of codes (rows, columns)
 Made = Callable[[Codes, Format], Table]
 
@@ -32,7 +32,7 @@ def _with_constant(op: Op, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _arithmetic(name: str) -> Unit:
-    def result(machine: Machine, op: Op, operands: Sequence[np.ndarray]) -> np.ndarray:
+    def result(machine: PlanMachine, op: Op, operands: Sequence[np.ndarray]) -> np.ndarray:
         arguments = _with_constant(op, operands)
         wide = too_wide(name, *arguments)
         if wide.any():
@@ -44,7 +44,7 @@ def _arithmetic(name: str) -> Unit:
 
 
 def _comparison(name: str) -> Unit:
-    def holds(machine: Machine, op: Op, operands: Sequence[np.ndarray]) -> Codes:
+    def holds(machine: PlanMachine, op: Op, operands: Sequence[np.ndarray]) -> Codes:
         fmt = machine.fmt
         one, zero = np.int64(fmt.one), np.int64(fmt.zero)
         return np.where(COMPARISONS[name](*_with_constant(op, operands)), one, zero)
@@ -52,7 +52,7 @@ def _comparison(name: str) -> Unit:
     return holds
 
 
-def _number(machine: Machine, op: Op, operands: Sequence[np.ndarray]) -> Codes:
+def _number(machine: PlanMachine, op: Op, operands: Sequence[np.ndarray]) -> Codes:
     """Round integers to the format, once; those beyond its range are counted."""
     raw = np.ascontiguousarray(numbers(operands[0])).view(np.uint64)
     beyond = unfit("int8", raw, machine.fmt) == Unfit.OVERFLOW
@@ -60,7 +60,7 @@ def _number(machine: Machine, op: Op, operands: Sequence[np.ndarray]) -> Codes:
     return from_pg("int8", raw, machine.fmt)
 
 
-def _integer(machine: Machine, op: Op, operands: Sequence[np.ndarray]) -> np.ndarray:
+def _integer(machine: PlanMachine, op: Op, operands: Sequence[np.ndarray]) -> np.ndarray:
     return np.asarray(machine.fmt.decode(operands[0])).astype(np.int64)
 
 
@@ -76,13 +76,13 @@ UNITS: dict[str, Unit] = {
 
 
 def integer_runs(plan: AnalyticsPlan) -> list[np.ndarray]:
-    """Return what is fixed for a run, as far as integers are made of it, for a `Machine` that is asked which rows tuples name."""
+    """Return what is fixed for a run, as far as integers are made of it, for a `PlanMachine` that is asked which rows tuples name."""
     numbers = plan.notes["run_values"]
     arrays = (np.asarray(numbers[plan.buffers[n].name], np.float64) for n in plan.roles.runs)
     return [values.astype(np.int64) for values in arrays]
 
 
-def asked(machine: Machine, tuples: Codes) -> Iterator[tuple[Op, np.ndarray]]:
+def asked(machine: PlanMachine, tuples: Codes) -> Iterator[tuple[Op, np.ndarray]]:
     """Yield each operation that reads or changes rows which integers of the table alone name, with those of each tuple (tuples, places)."""
     plan = machine.plan
     machine.take(tuples)
@@ -99,13 +99,13 @@ def asked(machine: Machine, tuples: Codes) -> Iterator[tuple[Op, np.ndarray]]:
             known.add(op.dest)
 
 
-def fitting(machine: Machine) -> None:
+def fitting(machine: PlanMachine) -> None:
     """Raise NoRow where an integer of a tuple that the machine has computed does not fit in 64 bits."""
     if machine.wide is not None:
         raise NoRow(TOO_WIDE, int(machine.wide.argmax()))
 
 
-def _asked(machine: Machine, buffer: int, rows: int) -> np.ndarray:
+def _asked(machine: PlanMachine, buffer: int, rows: int) -> np.ndarray:
     """Return integers as rows that are asked for (tuples, places): −1 for what is left out; 1 tuple for all of them. Raises NoRow."""
     fitting(machine)
     integers = machine.values[buffer]
@@ -118,7 +118,7 @@ def _asked(machine: Machine, buffer: int, rows: int) -> np.ndarray:
     return np.where(asked == ABSENT, -1, asked)
 
 
-def read(machine: Machine, op: Op) -> Codes:
+def read(machine: PlanMachine, op: Op) -> Codes:
     """Return the rows of the first operand that the second names. Raises NoRow."""
     table, index = (operand.buffer for operand in op.operands)
     asked = _asked(machine, index, op.detail[0])
@@ -168,7 +168,7 @@ class Changed:
             codes[number] = table.codes.reshape(buffer.rows, buffer.cols)
         return codes
 
-    def add(self, machine: Machine, op: Op, tuples: int) -> None:
+    def add(self, machine: PlanMachine, op: Op, tuples: int) -> None:
         """Note a change for each of some tuples."""
         asked = _asked(machine, op.operands[1].buffer, op.detail[0])
         table = self.tables[op.dest]

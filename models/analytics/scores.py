@@ -8,7 +8,7 @@ import numpy as np
 
 from ..numerics.formats import Codes
 from .config import AnalyticsPlan
-from .golden import Machine
+from .golden import PlanMachine
 
 #: tuples that are computed side by side
 _CHUNK = 1 << 14
@@ -30,7 +30,7 @@ def scores(
     parts = [np.zeros(0, np.int64)]
     for first in range(0, len(tuples), _CHUNK):
         part = tuples[first : first + _CHUNK]
-        machine = Machine(plan, runs, start)
+        machine = PlanMachine(plan, runs, start)
         machine.take(part)
         for op in plan.ops:
             machine.run(op, len(part))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .config import PortConfig, WalkConfig
-from .machine import Event, Machine
+from .machine import Event, StriderMachine
 from .program import generate
 from .table import chunks, classify
 
@@ -56,7 +56,7 @@ class Costs:
 
 def analyse(config: PortConfig, walk: WalkConfig, pages: NDArray[np.uint8]) -> Costs:
     """Find the costs of all pages. Regular pages with equally many tuples cost the same but for those left out, so one of each is walked."""
-    machine = Machine(config, generate(walk), deliver=False)
+    machine = StriderMachine(config, generate(walk), deliver=False)
     costs = Costs()
     known: dict[tuple[int, tuple[tuple[int, int], ...]], Events] = {}
     for first, chunk in chunks(pages):

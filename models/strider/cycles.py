@@ -5,7 +5,7 @@ Cycle 0 is the one in which `start` reaches the page sequencer. All constants fo
 * sequencer: the first command is offered in cycle 1, one a cycle while credits last, the page after a `free` in cycle t from t + 1 on
 * reader: a command accepted in cycle c has its (first) AR in c + 1; `Reader` in `models.memory.bursts` has the rules
 * Strider: a page whose last word comes in cycle t starts in t + 1, or in the cycle after the Strider's last page ended; from there on
-  `machine.Machine` counts. A loop start that leads to a tuple, the end of the page or an error waits until a slot is free.
+  `machine.StriderMachine` counts. A loop start that leads to a tuple, the end of the page or an error waits until a slot is free.
 * tuple buffer: what is issued in cycle t can be collected from t + 1 + `latency` + depth of the converters on; a slot collected in cycle t is free in t + 1
 * collector: what it takes up in cycle u is offered in u + 1; it takes up the next beat in the cycle in which the last one is accepted. A
   page's end takes it one cycle, without anything to offer unless it is the epoch's last;

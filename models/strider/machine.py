@@ -113,7 +113,7 @@ class _Body:
     delivered: list[int] = field(default_factory=list)
 
 
-class Machine:
+class StriderMachine:
     """Runs `program` on pages, as one Strider of a port with this configuration. Values are converted only if `deliver`."""
 
     def __init__(

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.costs import ERROR, VOID, analyse
-from penstock.models.strider.machine import Machine
+from penstock.models.strider.machine import StriderMachine
 from penstock.models.strider.program import generate, port_config
 from testbench.strider_cases import corrupt, random_case, regular_case
 
@@ -18,7 +18,7 @@ def check(case, pages) -> int:
     """Compare the costs of all pages with each page's walk; return how many runs there are."""
     config = port_config(case.walk, 8)
     costs = analyse(config, case.walk, pages)
-    machine = Machine(config, generate(case.walk), deliver=False)
+    machine = StriderMachine(config, generate(case.walk), deliver=False)
     walks = [machine.walk(page) for page in pages]
     kinds = {"tuple": 0, "null": 1, "end": 2, "error": ERROR, "void": VOID}
     expected = [[(kinds[e.kind], e.wait, e.issue) for e in walk.events] for walk in walks]

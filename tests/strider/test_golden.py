@@ -15,7 +15,7 @@ from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.golden import walk_page
 from penstock.models.strider.judge import RowCounts
 from penstock.models.strider.layout import Source, TupleLayout, place
-from penstock.models.strider.machine import Machine
+from penstock.models.strider.machine import StriderMachine
 from penstock.models.strider.program import generate, port_config
 from penstock.models.strider.table import walk_table
 from testbench.strider_cases import corrupt, random_case
@@ -147,7 +147,7 @@ def test_values_as_they_were_written(seed):
     codes, _, counts, error = walk_table(pages, walk)
     assert error is None and counts.skipped == rows - len(expected)
     assert np.array_equal(codes, np.array(expected).reshape(codes.shape))
-    machine = Machine(port_config(walk, int(rng.choice([4, 8, 16, 32]))), generate(walk))
+    machine = StriderMachine(port_config(walk, int(rng.choice([4, 8, 16, 32]))), generate(walk))
     walked = [line for page in pages for line in machine.walk(page).tuples]
     assert np.array_equal(walked, np.array(expected).reshape(len(expected), -1))
 

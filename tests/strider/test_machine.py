@@ -7,7 +7,7 @@ from penstock.models.errors import ErrorCode
 from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.golden import walk_page
 from penstock.models.strider.isa import Instruction, assemble, disassemble
-from penstock.models.strider.machine import Machine
+from penstock.models.strider.machine import StriderMachine
 from penstock.models.strider.program import generate, port_config
 from testbench.strider_cases import corrupt, random_case, regular_case
 
@@ -17,7 +17,7 @@ FLOAT = parse_format("float32")
 def check(case, pages, bus_bytes, latency=4):
     program = generate(case.walk)
     assert assemble(disassemble(program)) == program
-    machine = Machine(port_config(case.walk, bus_bytes, latency=latency), program)
+    machine = StriderMachine(port_config(case.walk, bus_bytes, latency=latency), program)
     for k, page in enumerate(pages):
         tuples, skipped, error = walk_page(page, case.walk, k)
         walked = machine.walk(page)
@@ -58,7 +58,9 @@ def test_cycles_of_a_tuple(bus_bytes, cycles):
     """id int4, y float4, x float4[54]: 272 bytes. One window for header, label and array header each, then the elements; now and then
     a window of line pointers."""
     case = regular_case(20, features=54, lanes=16, format=FLOAT)
-    walked = Machine(port_config(case.walk, bus_bytes), generate(case.walk)).walk(case.pages[0])
+    walked = StriderMachine(port_config(case.walk, bus_bytes), generate(case.walk)).walk(
+        case.pages[0]
+    )
     assert sorted({e.wait for e in walked.events[1:6]}, reverse=True) == sorted(
         set(cycles), reverse=True
     )
@@ -71,5 +73,5 @@ def test_illegal_opcode(at, code, line):
     case = regular_case(3, features=5, lanes=4, format=FLOAT)
     program = generate(case.walk)
     program[at] = Instruction(13)
-    last = Machine(port_config(case.walk, 8), program).walk(case.pages[0]).events[-1]
+    last = StriderMachine(port_config(case.walk, 8), program).walk(case.pages[0]).events[-1]
     assert (last.kind, last.code.name, last.line) == ("error", code, line)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.engines.base import Workload
     from penstock.host.peers import Measured
     from penstock.report.parts import Facts
-    from penstock.runs.accounts import Account, Machine
+    from penstock.runs.accounts import Account, TargetFacts
 
 
 @grouped("Costs beside the engine")
@@ -135,7 +135,7 @@ def _measured(job: Job, beside: str | None) -> list[Measured]:
     return measurements
 
 
-def _facts(account: Account, machine: Machine, uncounted: str) -> Facts:
+def _facts(account: Account, machine: TargetFacts, uncounted: str) -> Facts:
     from penstock.host.peers import joules
     from penstock.report.parts import Facts, Row
     from penstock.report.words import amount, grams_text, seconds_text

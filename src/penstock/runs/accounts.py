@@ -33,7 +33,7 @@ _SAMPLE = 8 << 20
 
 
 @dataclass(frozen=True)
-class Machine:
+class TargetFacts:
     """What a target says of itself. `share`: the largest share of its resources that a design takes."""
 
     clock_mhz: float
@@ -46,7 +46,7 @@ class Machine:
     embodied: Embodied | None = None
 
 
-def machine_of(target: Target, need: Resources, link: str | None = None) -> Machine:
+def machine_of(target: Target, need: Resources, link: str | None = None) -> TargetFacts:
     """Return what a target says of itself with a design that takes `need`; `link`: in place of its own. Raises KernelError (E604)."""
     power, part = target.power, target.part
     footprint = embodied(
@@ -55,7 +55,7 @@ def machine_of(target: Target, need: Resources, link: str | None = None) -> Mach
         dram=target.memory.kind.lower(),
         dram_gb=target.memory.bytes / 1e9 if target.dram else 0.0,
     )
-    return Machine(
+    return TargetFacts(
         target.clock.mhz,
         target.clock.evidence,
         link_of(target, link),
@@ -108,7 +108,7 @@ class Account:
 
 def account(
     cycles: int,
-    machine: Machine,
+    machine: TargetFacts,
     moved: Moved,
     memory: Memory,
     commands: Mapping[str, int],

@@ -15,10 +15,10 @@ from penstock.models.energy import embodied
 from penstock.models.link.kinds import parse_link
 from penstock.models.memory import parse_memory
 from penstock.models.memory.dram import picojoules, preset
-from penstock.runs.accounts import Machine, Moved, account, decoded
+from penstock.runs.accounts import Moved, TargetFacts, account, decoded
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-MACHINE = Machine(
+MACHINE = TargetFacts(
     250, "placed", parse_link("xdma"), 35, 160, "the vendor's page", 0.5, embodied(800, 16)
 )
 
@@ -50,7 +50,7 @@ def test_a_run_with_dram() -> None:
 
 
 def test_a_machine_that_says_little() -> None:
-    found = account(1000, Machine(50), Moved(4096, 8), parse_memory("latency=3,bytes=8"), {})
+    found = account(1000, TargetFacts(50), Moved(4096, 8), parse_memory("latency=3,bytes=8"), {})
     assert found.to_json() == {
         "seconds": {"engine": 2e-5, "total": 2e-5, "clock_mhz": 50.0, "clock_evidence": "assumed"},
         "energy": {"source": "estimate; the target's watts are not known"},
@@ -58,7 +58,7 @@ def test_a_machine_that_says_little() -> None:
     for seconds, said in ((1.0, "not said: the target has no link"), (1e-6, "no: the engine")):
         slow = Measured("C", 1, seconds, 5, 300, 300)
         moved, memory = Moved(4096, 8), parse_memory("latency=3,bytes=8")
-        judged = account(1000, Machine(50), moved, memory, {}, beside=[slow]).verdict
+        judged = account(1000, TargetFacts(50), moved, memory, {}, beside=[slow]).verdict
         assert judged is not None and judged.text.startswith(f"worth it: {said}")
 
 
