@@ -49,7 +49,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class MachineTerms(Terms):
+class Machine(Terms):
     """What no plan of a kernel on a machine beats. It knows no option, so it is the same for all of them.
 
     memory: what must be moved over all ports' pins. products: those that must be formed, over as many multipliers as the part has, or has

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..bound_terms import MachineTerms, Terms
+from ..bound_terms import Machine, Terms
 from ..memory.timing import Memory
 from ..rows.bound import RowTerms, row_terms
 from ..target import Target
@@ -81,7 +81,7 @@ def _words(plan: AnalyticsPlan, scores: int) -> int:
 
 def machine_bound(
     plan: AnalyticsPlan, part: Target, pages: int, tuples: int, memory: Memory, epochs: int
-) -> MachineTerms | None:
+) -> Machine | None:
     """Return what no plan of the kernel on this part beats, for so many tuples an epoch; None for plans that were saved without the
     kernel's facts (`notes["machine"]`: the way from model to model by levels of the merge tree, the least distance of groups, products a tuple).
     """
@@ -90,7 +90,7 @@ def machine_bound(
         return None
     batch = plan.merge_count or tuples
     full, rest = divmod(tuples, batch) if batch else (0, 0)
-    return MachineTerms.of(
+    return Machine.of(
         part,
         memory,
         pages * (plan.page_size // plan.bus_bytes) * epochs,

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..bound_terms import MachineTerms, Terms
+from ..bound_terms import Machine, Terms
 from ..crypto.gcm import cycles
 from ..memory import Memory, Writer
 from ..memory.dealt import Deal, DealtPorts
@@ -266,11 +266,11 @@ def bound(
 
 def machine_bound(
     part: Target, item_bytes: int, count: int, memory: Memory, interval: int = 0
-) -> MachineTerms:
+) -> Machine:
     """Return what no map of such items on this part beats; `item_bytes`: of a key and its value; `interval`: from one arrival to the next.
 
     recurrence: one operation after another in the front, as they arrive. link: keys and values of the requests over a port of the greatest width. What HBM and
     pages take follows from options, which is why it is no part of this.
     """
     words = count * item_bytes // _WIDEST
-    return MachineTerms.of(part, memory, 0, (), max(count - 1, 0) * max(LEAST, interval), words)
+    return Machine.of(part, memory, 0, (), max(count - 1, 0) * max(LEAST, interval), words)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bound_terms import MachineTerms
+from ..bound_terms import Machine
 from ..memory import Memory
 from ..numerics.lfsr import seed_words
 from ..target import Target
@@ -111,7 +111,7 @@ class Layout:
         """Rows of each bank that are used."""
         return self.seats * self.chunks
 
-    def machine_bound(self, part: Target, memory: Memory) -> MachineTerms:
+    def machine_bound(self, part: Target, memory: Memory) -> Machine:
         """Return what no device beats on this part. Of `config` only the format counts.
 
         memory: the state, and each token's operands. products: of each number of the state two in an update, one where it is read.
@@ -126,7 +126,7 @@ class Layout:
             * numbers
             * sum(2 * (mode == "update") + reads for mode, reads in self.passes)
         )
-        return MachineTerms.of(
+        return Machine.of(
             part,
             memory,
             size * read // part.bus_bytes,

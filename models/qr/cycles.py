@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..bound_terms import MachineTerms, Terms
+from ..bound_terms import Machine, Terms
 from ..memory.bursts import Reader, Writer
 from ..memory.timing import FixedLatency, Memory, Ports
 from ..target import Target
@@ -206,7 +206,7 @@ def _chain(config: FitPlan, work: Work, memory: Memory) -> int:
 
 def machine_bound(
     config: FitPlan, part: Target, works: Sequence[Work], memory: Memory
-) -> MachineTerms:
+) -> Machine:
     """Return what no engine for the fit on this part beats. Of `config` only the kernel's method and columns count.
 
     memory: the bytes of rows that come and go, all rows in a first fit. products: theirs with themselves in method `gram`. recurrence: the longest job's chain.
@@ -217,7 +217,7 @@ def machine_bound(
         rows += size.rows if size.full else size.inserted + size.removed
     triangle = n * (n + 1) // 2 * (config.method is Method.GRAM)
     wide, timing = widest(part, memory)
-    return MachineTerms.of(
+    return Machine.of(
         wide,
         timing,
         rows * (n - 1) // wide.bus_bytes,

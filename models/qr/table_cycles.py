@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ..bound_terms import MachineTerms
+from ..bound_terms import Machine
 from ..errors import HardwareError, RunError
 from ..memory.bursts import Reader, Writer
 from ..memory.timing import Memory, Ports
@@ -91,7 +91,7 @@ def _chain(engine: TableFitPlan, memory: Memory) -> int:
 
 def machine_bound(
     engine: TableFitPlan, part: Target, segments: Sequence[Segment], memory: Memory
-) -> MachineTerms:
+) -> Machine:
     """Return what no engine for the fit on this part beats. Of `engine` only the columns and the pages count.
 
     memory: pages and sums. products: those of a row with itself, but for 1 × 1, of 18 bits. recurrence: as of `bound`.
@@ -101,7 +101,7 @@ def machine_bound(
     read += UNIT_BYTES * (engine.head + columns.products)
     wide, timing = widest(part, memory)
     products = [(rows * (columns.products - 1), [(18, 18, False)])]
-    return MachineTerms.of(wide, timing, read // wide.bus_bytes, products, _chain(engine, memory))
+    return Machine.of(wide, timing, read // wide.bus_bytes, products, _chain(engine, memory))
 
 
 def _loaded(engine: TableFitPlan, reader: Reader, address: int) -> int:

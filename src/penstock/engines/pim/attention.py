@@ -14,7 +14,7 @@ from penstock.dsl.pim.attention import WEIGHTS
 from penstock.dsl.pim.recurrent import Recurrent
 from penstock.engines.base import Result
 from penstock.host.sources.errors import SourceError
-from penstock.models.bound_terms import MachineTerms
+from penstock.models.bound_terms import Machine
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.floating import float32
@@ -122,7 +122,7 @@ class Attending(Stepping):
         }
         return self._result({"y": float32.encode(y / totals[..., None])}, out, counters)
 
-    def _machine_bound(self, memory: Memory) -> MachineTerms:
+    def _machine_bound(self, memory: Memory) -> Machine:
         keys, values = (layout.machine_bound(self.design.target, memory) for layout in self.layouts)
         return keys + values
 

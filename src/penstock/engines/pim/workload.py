@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from penstock.engines.base import Cycles, Given, Result, Workload
 from penstock.errors import Conflict
-from penstock.models.bound_terms import MachineTerms, Terms
+from penstock.models.bound_terms import Machine, Terms
 from penstock.models.errors import HardwareError, RunError
 from penstock.models.memory import Memory
 from penstock.models.numerics.floating import float32
@@ -219,7 +219,7 @@ class Stepping(Workload):
         total, least = sum(run.total for run in cycles), self._machine_bound(memory)
         return Cycles(total, bound, counters, facts, read, written, bound_machine=least)
 
-    def _machine_bound(self, memory: Memory) -> MachineTerms:
+    def _machine_bound(self, memory: Memory) -> Machine:
         return self.layout.machine_bound(self.design.target, memory)
 
     def memory_bytes(self) -> int:
