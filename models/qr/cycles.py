@@ -204,9 +204,7 @@ def _chain(config: FitPlan, work: Work, memory: Memory) -> int:
     )
 
 
-def machine_bound(
-    config: FitPlan, part: Target, works: Sequence[Work], memory: Memory
-) -> Machine:
+def machine_bound(config: FitPlan, part: Target, works: Sequence[Work], memory: Memory) -> Machine:
     """Return what no engine for the fit on this part beats. Of `config` only the kernel's method and columns count.
 
     memory: the bytes of rows that come and go, all rows in a first fit. products: theirs with themselves in method `gram`. recurrence: the longest job's chain.
