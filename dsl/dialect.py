@@ -111,57 +111,50 @@ def _function(
 
 
 @dataclass(frozen=True)
+class Words:
+    """What messages say of a dialect and its kernels. A hint that is empty is the common one."""
+
+    one: str  #: such a kernel: "a fit kernel"
+    usage: str  #: how the decorator is called
+    header: str  #: parameters of a text: "key: key"
+    example: tuple[str, str]  #: a parameter's kind in Python and as text
+    returns: str  #: what the function returns
+    call: str = "function"  #: what its functions are: "step"
+    does: str = ""  #: what such a kernel does: "learns tuple by tuple"
+    purpose: str = ""  #: what it is for
+    no_function: str = ""  #: hint where a kernel calls another dialect's function
+    no_kind: str = ""  #: hint where it has a parameter of another dialect's kind
+    no_statement: str = "leave it out"  #: hint where it has a statement that the dialect lacks
+    no_condition: str = ""  #: hint where it decides on a value
+    #: arguments that functions and the decorator had, and what to write instead
+    gone: Mapping[str, str] = field(default_factory=dict)
+    #: functions that users of NumPy and its like look for, and what to do
+    instead: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Dialect:
     """The language of the kernels that one keyword begins.
 
-    Parameters
-    ----------
-    keyword: the word before a kernel's name as text, and the decorator's name in Python.
-    kinds: of parameters, as text writes them; Python writes them with a capital letter.
-    functions: those that the kernel's body may call, by name.
-    kernel: the class of its kernels; `python` and `text` are those whose body is a Python function and a text. Without `python`
-        the keyword is no decorator, and kinds are no annotations: Python has another way, which `usage` shows, with the
-        names in `declares` behind `ps.`.
-    options: a function whose keyword-only parameters are those of the decorator, and whose docstring is the decorator's; None
-        where there is no decorator.
-    usage: how the decorator is called, for messages.
-    header: parameters of a text, for messages, such as "key: key".
-    example: a parameter's kind in Python and as text, for messages.
-    returns: what the function returns, for messages.
-    statements: the statements of texts, besides those that give values, that it has: of "epochs", "init", "batch" and "until".
-    one, calls, does, purpose: what messages call such a kernel ("a fit kernel"), its functions ("step"), what it does
-        ("learns tuple by tuple"), and what it is for.
-    no_function, no_kind, no_statement, no_condition: hints where a kernel calls another dialect's function, has a parameter
-        of another dialect's kind, has a statement that the dialect lacks, or decides on a value; empty for the common ones.
-    gone: arguments that its functions and its decorator had, and what a message says to write instead.
-    instead: functions that it lacks but users of NumPy and its like look for, and what a message says to do.
-    pages: the folder of its diagnostics' pages; groups: headings of their list, by the beginning of the code.
+    Without `python` the keyword is no decorator, and kinds are no annotations: Python has another way,
+    which `words.usage` shows, with the names in `declares` behind `ps.`.
     """
 
-    keyword: str
-    kinds: tuple[str, ...]
-    functions: Mapping[str, Function]
-    kernel: type
-    python: type | None
-    text: type
+    keyword: str  #: the word before a kernel's name as text, and the decorator's name in Python
+    kinds: tuple[str, ...]  #: of parameters as text; Python writes them with a capital letter
+    functions: Mapping[str, Function]  #: that a kernel's body may call, by name
+    kernel: type  #: the class of its kernels
+    python: type | None  #: the class of those whose body is a Python function
+    text: type  #: the class of those whose body is a text
+    #: its keyword-only parameters are the decorator's, its docstring is the decorator's; None where
+    #: there is no decorator
     options: Callable[..., None] | None
-    usage: str
-    header: str
-    example: tuple[str, str]
-    returns: str
+    words: Words
+    #: of "epochs", "init", "batch" and "until", those that texts may have
     statements: tuple[str, ...] = ()
     declares: tuple[str, ...] = ()
-    one: str = ""
-    calls: str = "function"
-    does: str = ""
-    purpose: str = ""
-    no_function: str = ""
-    no_kind: str = ""
-    no_statement: str = "leave it out"
-    no_condition: str = ""
-    gone: Mapping[str, str] = field(default_factory=dict)
-    instead: Mapping[str, str] = field(default_factory=dict)
-    pages: Path | None = None
+    pages: Path | None = None  #: the folder of its diagnostics' pages
+    #: headings of the list of diagnostics, by the beginning of the code
     groups: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -171,16 +164,12 @@ class Dialect:
         written = () if self.python is None else (self.keyword, *kinds)
         return (*written, self.kernel.__name__, *self.functions, *self.declares)
 
-    def __post_init__(self) -> None:
-        if not self.one:
-            object.__setattr__(self, "one", f"a {self.keyword} kernel")
-
     @property
     def begin(self) -> str:
         """The hint that says how a kernel of the dialect begins."""
         if self.python is None:
-            return f"write {self.usage} (as text: `{self.keyword} name({self.header})`)"
-        return f"write @ps.{self.keyword} above the function (as text: `{self.keyword} name({self.header})`)"
+            return f"write {self.words.usage} (as text: `{self.keyword} name({self.words.header})`)"
+        return f"write @ps.{self.keyword} above the function (as text: `{self.keyword} name({self.words.header})`)"
 
 
 def own_dialects() -> Iterator[Dialect]:

@@ -478,7 +478,6 @@ class Classes:
 
 #: classes that are larger, to be split
 LARGE = {
-    "penstock.dsl.dialect.Dialect",
     "penstock.hdl.link.bridge.Bridge",
     "penstock.hdl.link.responder.Responder",
     "penstock.hdl.memory.sdram.SdramController",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..dialect import Dialect
+from ..dialect import Dialect, Words
 from .front import PythonKernel, TextKernel
 from .functions import FUNCTIONS
 from .hints import INSTEAD
@@ -38,14 +38,16 @@ DIALECT = Dialect(
     python=PythonKernel,
     text=TextKernel,
     options=_options,
-    usage='@ps.kernel(epochs=10, init={"w": 0.1})',
-    header="x: input[d], y: output, w: model[d]",
-    example=('ps.Input["d"]', "input[d]"),
-    returns="the models' new values",
+    words=Words(
+        one="a kernel",
+        usage='@ps.kernel(epochs=10, init={"w": 0.1})',
+        header="x: input[d], y: output, w: model[d]",
+        example=('ps.Input["d"]', "input[d]"),
+        returns="the models' new values",
+        does="learns tuple by tuple",
+        instead=INSTEAD,
+    ),
     statements=("epochs", "init", "batch", "until"),
-    one="a kernel",
-    does="learns tuple by tuple",
-    instead=INSTEAD,
     pages=Path(__file__).with_name("pages"),
     groups={
         "E42": "Merges",

@@ -107,7 +107,7 @@ def call(
     if name not in builder.functions:
         raise unknown_function(builder, name, span)
     called = builder.functions[name]
-    a = bind_arguments(called, args, keywords, span, builder.source, builder.dialect.gone)
+    a = bind_arguments(called, args, keywords, span, builder.source, builder.dialect.words.gone)
     return called.apply(builder.source if called.literal else builder, span, **a)
 
 
@@ -231,7 +231,8 @@ def no_attribute(builder: GraphBuilder, name: str, span: Span) -> KernelError:
     hint = (
         f"write ps.{name}(v) (as text: {name}(v))"
         if name in builder.functions
-        else builder.dialect.instead.get(name) or "only .T, the transpose, and .shape are there"
+        else builder.dialect.words.instead.get(name)
+        or "only .T, the transpose, and .shape are there"
     )
     return builder.error("E215", f"a value of the kernel has no attribute {name}", span, hint=hint)
 
@@ -240,7 +241,7 @@ def control_flow(
     builder: GraphBuilder | None, what: str, span: Span, source: str | None = None
 ) -> KernelError:
     """Return the error for `what` (`if`, `and`, …) on a value that is known only in hardware."""
-    dialect_hint = builder.dialect.no_condition if builder is not None else ""
+    dialect_hint = builder.dialect.words.no_condition if builder is not None else ""
     hint = dialect_hint or (
         _LOGIC_HINT
         if what in ("and", "or", "not")
@@ -273,16 +274,16 @@ def unknown_name(builder: GraphBuilder, name: str, known: Iterable[str], span: S
 
 
 def unknown_function(builder: GraphBuilder, name: str, span: Span) -> KernelError:
-    dialect, other = builder.dialect, owner(name)
-    if other is not None and name not in dialect.functions:
-        message = f"{name} is a {other.calls} of {other.one}, not of {f'one that {dialect.does}' if dialect.does else dialect.one}"
+    words, mine, other = builder.dialect.words, builder.functions, owner(name)
+    if other is not None and name not in mine:
+        kind = f"one that {words.does}" if words.does else words.one
+        message = f"{name} is a {other.words.call} of {other.words.one}, not of {kind}"
         hint = other.begin
-        if dialect.no_function:
-            message = f"{name} is no {dialect.calls} of {dialect.one}"
-            hint = f"{dialect.no_function}; what {other.does} stands under @ps.{other.keyword} (as text: `{other.keyword}`)"
+        if words.no_function:
+            message = f"{name} is no {words.call} of {words.one}"
+            hint = f"{words.no_function}; what {other.words.does} stands under @ps.{other.keyword} (as text: `{other.keyword}`)"
         return builder.error("E451", message, span, hint=hint)
-    mine = builder.functions
-    near = dialect.instead.get(name) or closest(name, mine)
+    near = words.instead.get(name) or closest(name, mine)
     return builder.error(
         "E202",
         f"there is no function {name}",

@@ -13,14 +13,14 @@ def misplaced(
     other = owner(kind, "kinds")
     if other is None:
         return untyped(dialect, name, kind, span, source)
-    if dialect.no_kind:
+    words, others = dialect.words, other.words
+    if words.no_kind:
         article = "an" if kind[0] in "aeio" else "a"
-        message = f"{name} is {article} {kind}, which {dialect.one} does not have"
-        return error("E457", message, span, hint=dialect.no_kind.format(name=name), source=source)
-    hint = f"{other.purpose}: {other.begin}" if other.purpose else other.begin
-    return error(
-        "E457", f"{name} is a {kind}, which only {other.one} takes", span, hint=hint, source=source
-    )
+        message = f"{name} is {article} {kind}, which {words.one} does not have"
+        return error("E457", message, span, hint=words.no_kind.format(name=name), source=source)
+    message = f"{name} is a {kind}, which only {others.one} takes"
+    hint = f"{others.purpose}: {other.begin}" if others.purpose else other.begin
+    return error("E457", message, span, hint=hint, source=source)
 
 
 def untyped(
@@ -33,7 +33,7 @@ def untyped(
         else f"{annotation} is not a kind of parameter"
     )
     kinds = ", ".join(kind.capitalize() for kind in dialect.kinds)
-    python, text = dialect.example
+    python, text = dialect.words.example
     if dialect.python is None:
         hint = f"the kinds are {', '.join(dialect.kinds)}, as in `{name}: {text}`"
         return error("E401", message, span, hint=hint, source=source)

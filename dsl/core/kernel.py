@@ -110,7 +110,7 @@ class AnyKernel(ABC):
         """Give a parameter its default. Raises KernelError where it takes none, as all do unless the dialect says otherwise."""
         raise self.error(
             "E403",
-            f"the {parameter.kind} {parameter.name} has a default; parameters of {self.dialect.one} have none",
+            f"the {parameter.kind} {parameter.name} has a default; parameters of {self.dialect.words.one} have none",
             span,
             hint="leave it out",
         )

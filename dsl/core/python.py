@@ -247,16 +247,15 @@ def decorator(dialect: Dialect) -> Callable[..., Any]:
     assert declared is not None
 
     def decorate(function: Any = None, /, **options: Any) -> Any:
-        known = inspect.signature(declared).parameters
+        known, words = inspect.signature(declared).parameters, dialect.words
         for name in options:
             if name in known:
                 continue
             if name in OPTIONS and name not in dialect.statements:
-                raise error(
-                    "E453", f"{dialect.one} has no {name}", caller_span(), hint=dialect.no_statement
-                )
+                message = f"{words.one} has no {name}"
+                raise error("E453", message, caller_span(), hint=words.no_statement)
             message = f"{dialect.keyword} has no argument {name}"
-            hint = dialect.gone.get(name, f"usage: {dialect.usage}")
+            hint = words.gone.get(name, f"usage: {words.usage}")
             raise error("E203", message, caller_span(), hint=hint)
         if function is not None:
             return _make(dialect, function, options)
@@ -302,7 +301,7 @@ def _declared(
             "E405",
             f"a kernel is made from a function, not from {what}",
             caller_span(),
-            hint=f"write `@ps.{dialect.keyword}` above a plain `def` that returns {dialect.returns}",
+            hint=f"write `@ps.{dialect.keyword}` above a plain `def` that returns {dialect.words.returns}",
         )
     code = function.__code__
     node = places.function_node(code)

@@ -255,7 +255,7 @@ def _numpys(builder: GraphBuilder, name: str) -> KernelError:
     hint = (
         f"use ps.{ours}"
         if ours in builder.functions
-        else builder.dialect.instead.get(ours)
+        else builder.dialect.words.instead.get(ours)
         or f"the functions are {', '.join(builder.functions)}"
     )
     return builder.error(

@@ -177,8 +177,10 @@ def _kernel(dialect: Dialect, tree: Any, source: str, file: str) -> Written:
         kernel.set_default(parameter, literal(kernel, default), parameter.span)
     for statement in [*options, *(other for other in kernel.statements if other.data == "until")]:
         if statement.data not in dialect.statements:
-            message = f"{dialect.one} has no {statement.data}"
-            raise kernel.error("E453", message, span_of(file, statement), hint=dialect.no_statement)
+            message = f"{dialect.words.one} has no {statement.data}"
+            raise kernel.error(
+                "E453", message, span_of(file, statement), hint=dialect.words.no_statement
+            )
     kernel.set_statements(options)
     return kernel
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..core.functions import VALUES
-from ..dialect import Dialect
+from ..dialect import Dialect, Words
 from .attention import append, softmax
 from .front import PythonRecurrence, TextRecurrence
 from .kernel import Recurrence
@@ -31,15 +31,17 @@ DIALECT = Dialect(
     python=PythonRecurrence,
     text=TextRecurrence,
     options=_options,
-    usage="@ps.recurrence",
-    header="S: state[k, v], k: input[k], v: input[v], q: input[k]",
-    example=('ps.State["k", "v"]', "state[k, v]"),
-    returns="the new state and the output",
-    one="a recurrence",
-    does="steps a state from token to token",
-    purpose="a state beside memory is stepped by a recurrence",
-    no_kind="a recurrence's parameters are one state, or two caches, and its inputs: make {name} one of them, or leave it out",
-    no_statement="a recurrence has no more than its steps: leave it out",
+    words=Words(
+        one="a recurrence",
+        usage="@ps.recurrence",
+        header="S: state[k, v], k: input[k], v: input[v], q: input[k]",
+        example=('ps.State["k", "v"]', "state[k, v]"),
+        returns="the new state and the output",
+        does="steps a state from token to token",
+        purpose="a state beside memory is stepped by a recurrence",
+        no_kind="a recurrence's parameters are one state, or two caches, and its inputs: make {name} one of them, or leave it out",
+        no_statement="a recurrence has no more than its steps: leave it out",
+    ),
     pages=Path(__file__).with_name("pages"),
     groups={"E46": "Recurrences"},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..dialect import Dialect
+from ..dialect import Dialect, Words
 from .front import PythonFit, TextFit
 from .functions import FUNCTIONS, GONE, KINDS, USAGE
 from .kernel import FitKernel
@@ -42,17 +42,20 @@ DIALECT = Dialect(
     python=PythonFit,
     text=TextFit,
     options=_options,
-    usage='@ps.fit(method="gram", incremental=True)',
-    header="key: key",
-    example=("ps.Key", "key"),
-    returns="least_squares(...)",
-    calls="step",
-    purpose="a learned index is fitted by a fit kernel",
-    no_function=f"a fit kernel is one line: {USAGE}",
-    no_kind="a fit kernel's parameters are a key, or inputs and an output: leave {name} out; the weights are what it returns",
-    no_statement="it is solved at once, from where it stands: leave it out",
-    no_condition="a fit kernel says what is fitted, the same for every key: leave the condition out",
-    gone=GONE,
+    words=Words(
+        one="a fit kernel",
+        usage='@ps.fit(method="gram", incremental=True)',
+        header="key: key",
+        example=("ps.Key", "key"),
+        returns="least_squares(...)",
+        call="step",
+        purpose="a learned index is fitted by a fit kernel",
+        no_function=f"a fit kernel is one line: {USAGE}",
+        no_kind="a fit kernel's parameters are a key, or inputs and an output: leave {name} out; the weights are what it returns",
+        no_statement="it is solved at once, from where it stands: leave it out",
+        no_condition="a fit kernel says what is fitted, the same for every key: leave the condition out",
+        gone=GONE,
+    ),
     pages=Path(__file__).with_name("pages"),
     groups={"E45": "Fit kernels"},
 )

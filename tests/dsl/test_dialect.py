@@ -29,7 +29,7 @@ from penstock.dsl.core.functions import VALUES
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.python import Traced
 from penstock.dsl.core.text import Body, Written
-from penstock.dsl.dialect import Dialect, function
+from penstock.dsl.dialect import Dialect, Words, function
 
 @function
 def twice(builder: GraphBuilder, span, v, *, times=2) -> Ref:
@@ -71,8 +71,9 @@ def options(*, gain: int = 1) -> None:
     """Make a toy."""
 
 DIALECT = Dialect(keyword="toy", kinds=("signal", "input"), functions={**VALUES, "twice": twice}, kernel=Toy,
-                  python=PythonToy, text=TextToy, options=options, usage="@ps.toy(gain=2)", header="s: signal",
-                  example=('ps.Signal["n"]', "signal[n]"), returns="a value", pages=Path(__file__).with_name("toy_pages"))
+                  python=PythonToy, text=TextToy, options=options,
+                  words=Words("a toy kernel", "@ps.toy(gain=2)", "s: signal", ('ps.Signal["n"]', "signal[n]"), "a value"),
+                  pages=Path(__file__).with_name("toy_pages"))
 '''
 USE = """
 from pathlib import Path

@@ -9,7 +9,7 @@ from penstock.dsl.core.builder import GraphBuilder, Ref
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.python import Traced
 from penstock.dsl.core.text import Body, Written
-from penstock.dsl.dialect import Dialect, function
+from penstock.dsl.dialect import Dialect, Words, function
 
 __all__ = ["DIALECT", "Tally"]
 
@@ -70,8 +70,11 @@ DIALECT = Dialect(
     python=PythonTally,
     text=TextTally,
     options=_options,
-    usage="@ps.tally(gain=2)",
-    header="x: words",
-    example=('ps.Words["n"]', "words[n]"),
-    returns="a value",
+    words=Words(
+        one="a tally kernel",
+        usage="@ps.tally(gain=2)",
+        header="x: words",
+        example=('ps.Words["n"]', "words[n]"),
+        returns="a value",
+    ),
 )
