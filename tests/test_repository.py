@@ -494,8 +494,6 @@ LARGE = {
     "penstock.hdl.strider.body.Body",
     "penstock.hdl.strider.front.Front",
     "penstock.hdl.strider.pipeline.StriderPipeline",
-    "penstock.host.device.client.Client",
-    "penstock.host.device.session.Session",
     "penstock.host.omap.client.AsyncMap",
     "penstock.models.analytics.cycles._RowConductor",
     "penstock.models.omap.config.OmapConfig",

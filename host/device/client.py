@@ -12,7 +12,7 @@ import errno
 import os
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -31,6 +31,7 @@ from ...models.link import (
     decode_response,
 )
 from .errors import LinkError
+from .roundtrip import RoundTrip
 from .transport import Statistics
 
 #: attempts at one request, where they took the time-out at least: a full frame with one byte in a hundred spoilt comes through every fifth time
@@ -95,6 +96,70 @@ def _together(parts: list[asyncio.Future[Response]]) -> Iterator[None]:
         raise
 
 
+class _Wire:
+    """A serial port in the event loop. `take` is called with the bytes that come, `gone` where the port is gone."""
+
+    def __init__(
+        self, path: str, baud: int, take: Callable[[bytes], None], gone: Callable[[LinkError], None]
+    ) -> None:
+        self.path, self.take, self.gone = path, take, gone
+        self._loop, self._closed = asyncio.get_running_loop(), False
+        self._outgoing = bytearray()
+        try:
+            self._port = serial.Serial(path, baud, timeout=0, write_timeout=0, exclusive=True)
+        except (OSError, ValueError, OverflowError, termios.error) as problem:
+            raise _refusal(path, problem) from None  # SerialException is an OSError
+        # what pyserial raises for other kinds of ports
+        with suppress(AttributeError, OSError, NotImplementedError, ValueError):
+            self._port.set_low_latency_mode(True)  # a USB bridge else waits 16 ms for more bytes
+        try:
+            self._port.reset_input_buffer()
+        except (OSError, termios.error) as problem:  # pulled meanwhile
+            self._port.close()
+            raise _refusal(path, problem) from None
+        self._handle = self._port.fileno()
+        self._loop.add_reader(self._handle, self._readable)
+
+    def put(self, data: bytes) -> None:
+        if not self._closed:
+            self._outgoing += data
+            self._writable()
+
+    def _writable(self) -> None:
+        """Hand the port what it takes; come back when it takes more."""
+        try:
+            del self._outgoing[: os.write(self._handle, self._outgoing)]
+        except BlockingIOError:
+            pass
+        except OSError as problem:
+            self.gone(LinkError(f"{self.path} is gone: {problem.strerror}"))
+            return
+        if self._outgoing:
+            self._loop.add_writer(self._handle, self._writable)
+        else:
+            self._loop.remove_writer(self._handle)
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._handle, 65536)
+        except BlockingIOError:
+            return
+        except OSError as problem:
+            self.gone(LinkError(f"{self.path} is gone: {problem.strerror}"))
+            return
+        if data:
+            self.take(data)
+        else:
+            self.gone(LinkError(f"{self.path} is gone"))
+
+    def close(self) -> None:
+        self._closed = True
+        self._loop.remove_reader(self._handle)
+        self._loop.remove_writer(self._handle)
+        with suppress(OSError):  # a port that is gone cannot be closed well
+            self._port.close()
+
+
 class Client:
     """A connection. Make it with `open`.
 
@@ -115,7 +180,6 @@ class Client:
         self._loop = asyncio.get_running_loop()
         self._parser = Parser()
         self._waiting: dict[int, _Waiting] = {}
-        self._outgoing = bytearray()
         self._failure: LinkError | None = None
         self._freed = asyncio.Event()
         self._sequence = 0
@@ -123,24 +187,11 @@ class Client:
         self._written: set[int] = set()
         self._orders = 0
         self._heard = time.monotonic()
-        self._smoothed, self._variation = 0.05, 0.05  # seconds, of answers
+        self._trip = RoundTrip(0.05, 0.05)
         self._patience = 1  # times the timer, after it was too short
         self._chunk = MAXIMUM
         self._timer: asyncio.TimerHandle | None = None
-        try:
-            self._port = serial.Serial(path, baud, timeout=0, write_timeout=0, exclusive=True)
-        except (OSError, ValueError, OverflowError, termios.error) as problem:
-            raise _refusal(path, problem) from None  # SerialException is an OSError
-        # what pyserial raises for other kinds of ports
-        with suppress(AttributeError, OSError, NotImplementedError, ValueError):
-            self._port.set_low_latency_mode(True)  # a USB bridge else waits 16 ms for more bytes
-        try:
-            self._port.reset_input_buffer()
-        except (OSError, termios.error) as problem:  # pulled meanwhile
-            self._port.close()
-            raise _refusal(path, problem) from None
-        self._handle = self._port.fileno()
-        self._loop.add_reader(self._handle, self._readable)
+        self._wire = _Wire(path, baud, self._take, self._fail)
 
     @classmethod
     async def open(cls, path: str, baud: int, timeout: float) -> Client:
@@ -282,41 +333,14 @@ class Client:
             / self.baud
         )
         patience = min(
-            max(self._smoothed + 4 * self._variation, _SOONEST, 1.5 * wire) * self._patience,
+            max(self._trip.late, _SOONEST, 1.5 * wire) * self._patience,
             self.timeout / 3,
         )
         waiting.due = now + patience
-        self._outgoing += waiting.request.encode()
-        self._writable()
+        self._wire.put(waiting.request.encode())
         self._set_timer(now)
 
-    def _writable(self) -> None:
-        """Hand the port what it takes; come back when it takes more."""
-        if self._failure is not None:
-            return
-        try:
-            del self._outgoing[: os.write(self._handle, self._outgoing)]
-        except BlockingIOError:
-            pass
-        except OSError as problem:
-            self._fail(LinkError(f"{self.path} is gone: {problem.strerror}"))
-            return
-        if self._outgoing:
-            self._loop.add_writer(self._handle, self._writable)
-        else:
-            self._loop.remove_writer(self._handle)
-
-    def _readable(self) -> None:
-        try:
-            data = os.read(self._handle, 65536)
-        except BlockingIOError:
-            return
-        except OSError as problem:
-            self._fail(LinkError(f"{self.path} is gone: {problem.strerror}"))
-            return
-        if not data:
-            self._fail(LinkError(f"{self.path} is gone"))
-            return
+    def _take(self, data: bytes) -> None:
         lost = False  # after the last sound answer
         for body in self._parser.feed(data):
             try:
@@ -347,9 +371,7 @@ class Client:
         if waiting.request.data is not None and waiting.request.space == Space.REGISTERS:
             self._written = {answer.sequence}
         if waiting.tries == 1:
-            took = self._heard - waiting.first
-            self._variation += (abs(took - self._smoothed) - self._variation) / 4
-            self._smoothed += (took - self._smoothed) / 8
+            self._trip.add(self._heard - waiting.first)
             self._patience = 1
             self._chunk = min(MAXIMUM, self._chunk + 2)
         if not waiting.answer.done():
@@ -414,13 +436,7 @@ class Client:
         self._failure = failure
         if self._timer is not None:
             self._timer.cancel()
-        self._loop.remove_reader(self._handle)
-        self._loop.remove_writer(self._handle)
-        self._outgoing.clear()
-        try:
-            self._port.close()
-        except OSError:
-            pass  # a port that is gone cannot be closed well
+        self._wire.close()
         for waiting in self._waiting.values():
             if not waiting.answer.done():
                 waiting.answer.set_exception(failure)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from struct import Struct
 
 from ...models.link import Identity, Space, Status
 from ...models.link.envelope import ASK, OPENING, WINDOW, Answer, decode_answer, follows
 from .errors import LinkError
+from .roundtrip import RoundTrip
 from .transport import Piece as Pushed
 from .transport import Refused, Statistics
 
@@ -59,6 +61,31 @@ class _Sent:
         self.at, self.again = 0.0, False
 
 
+class _Transfer:
+    """Pieces that are asked for, in no order; None among them: there is none for the moment."""
+
+    def __init__(self, pieces: Iterable[Piece | None]) -> None:
+        self.sent: dict[int, _Sent] = {}  #: under way, in the order of their sequences
+        self.lost: list[int] = []  #: sequences to send again
+        self.count = self.size = 0  #: requests sent in all, bytes under way
+        #: requests and bytes since the latest request that asks for an answer
+        self.unasked = self.untold = 0
+        self.data: list[bytes] = []  #: that was read, by request
+        self.status = 0  #: of refusals
+        self._pieces = iter(pieces)
+        self.advance()
+
+    def advance(self) -> None:
+        """Look at the next piece."""
+        pieces = [*islice(self._pieces, 1)]
+        self.waits = pieces == [None]  #: for a piece
+        self.ahead = pieces[0] if pieces else None
+
+    def take(self, sequence: int) -> None:
+        """A request is answered."""
+        self.size -= self.sent.pop(sequence).size
+
+
 class Session:
     """A session of one host. `begin` a transfer; then `send` what it returns, `take` what comes, until it is `done`; at `due` send again.
 
@@ -70,71 +97,59 @@ class Session:
         self.number, self.timeout, self.name = number, timeout, name
         self.statistics = Statistics()
         self.identity: Identity | None = None
-        self.data: list[bytes] = []
         self.pages: dict[int, int] = {}
         self.due = float("inf")
-        self._next = 0
+        self._next = 0  # sequence
+        self._order = 0  # datagrams sent
         self._room = 1  # bytes that may be under way; a datagram always may
-        self._pieces: Iterator[Piece | None] = iter(())
-        self._ahead: Piece | None = None
-        self._waits_for_more = False
-        self._count = self._size = 0
-        self._unasked = self._untold = self._order = 0
-        self._sent: dict[int, _Sent] = {}  # in the order of their sequences
-        self._lost: list[int] = []
+        self._transfer = _Transfer(())
         self._heard = 0.0
-        self._smoothed = self._variation = 0.0
-        self._patience, self._waits = min(1.0, timeout / _FIRST), timeout / _LONGEST
+        self._trip = RoundTrip()
+        self._patience = min(1.0, timeout / _FIRST)  # seconds of the timer
         self._trouble, self._gone = f"the device did not answer for {timeout:g} s", False
-        self._status = 0
-        self._opening = before
+        self._before = before
+
+    @property
+    def data(self) -> list[bytes]:
+        """What the transfer has read."""
+        return self._transfer.data
 
     def open(self, now: float) -> None:
         """Begin the opening, which is a transfer of its own."""
-        self.begin([(OPENING, self._opening, 16, b"")], now)
+        self.begin([(OPENING, self._before, 16, b"")], now)
 
     def begin(self, pieces: Iterable[Piece | None], now: float) -> None:
         """Begin a transfer of pieces that need no order among them; the one before is done.
 
         None among them: there is none for the moment. They are asked again when answers have come, and left when nothing is under way.
         """
-        self._pieces, self._heard = iter(pieces), now
-        self._ahead = self._following()
-        self._count = self._size = 0
-        self._unasked = self._untold = self._status = 0
-        self._sent, self._lost, self.data = {}, [], []
-
-    def _following(self) -> Piece | None:
-        self._waits_for_more = False
-        for piece in self._pieces:
-            self._waits_for_more = piece is None
-            return piece
-        return None
+        self._transfer, self._heard = _Transfer(pieces), now
 
     @property
     def done(self) -> bool:
-        return not self._sent and self._ahead is None
+        return not self._transfer.sent and self._transfer.ahead is None
 
     def finish(self) -> None:
         """Raise Refused where the device refused something of the transfer."""
-        if self._status:
-            raise Refused(self._status)
+        if self._transfer.status:
+            raise Refused(self._transfer.status)
 
     def send(self, now: float) -> list[bytes]:
         """Return the datagrams to send now. Raises LinkError where there is no use."""
-        if self._gone or (self._sent and now >= self._heard + self.timeout):
+        transfer = self._transfer
+        if self._gone or (transfer.sent and now >= self._heard + self.timeout):
             raise LinkError(f"{self.name}: {self._trouble}")
-        if self._sent and now >= self.due:
-            self._patience = min(2 * self._patience, self._waits)
-            for sent in self._sent.values():
+        if transfer.sent and now >= self.due:
+            self._patience = min(2 * self._patience, self.timeout / _LONGEST)
+            for sent in transfer.sent.values():
                 sent.order = sent.earliest = _DOUBTED
-            self._lost = [next(iter(self._sent))]
-        out = [self._encoded(at, now, at == self._lost[-1]) for at in self._lost]
+            transfer.lost = [next(iter(transfer.sent))]
+        out = [self._encoded(at, now, at == transfer.lost[-1]) for at in transfer.lost]
         self.statistics.again += len(out)
-        self._lost = []
-        if self._waits_for_more and self._sent:
-            self._ahead = self._following()
-        if self._ahead is not None:
+        transfer.lost = []
+        if transfer.waits and transfer.sent:
+            transfer.advance()
+        if transfer.ahead is not None:
             self._more(out, now)
         self.statistics.sent += len(out)
         if out:
@@ -143,37 +158,39 @@ class Session:
 
     def _more(self, out: list[bytes], now: float) -> None:
         """Add what is new, as far as the device has room."""
-        oldest = next(iter(self._sent), self._next)
-        while (piece := self._ahead) is not None:
+        transfer = self._transfer
+        oldest = next(iter(transfer.sent), self._next)
+        while (piece := transfer.ahead) is not None:
             kind, data = piece[0], piece[3]
             size = _HEAD.size + len(data)
-            if self._sent and (
-                (self._next - oldest) & _MASK >= WINDOW or self._size + size >= self._room
-            ):
+            full = transfer.size + size >= self._room
+            if transfer.sent and ((self._next - oldest) & _MASK >= WINDOW or full):
                 return
-            self._ahead = following = self._following()
-            self._size += size
-            self._unasked += 1
-            self._untold += size
-            ends = following is None or self._size + _HEAD.size + len(following[3]) >= self._room
-            many = self._unasked >= _UNASKED or 2 * self._untold >= self._room
+            transfer.advance()
+            following = transfer.ahead
+            transfer.size += size
+            transfer.unasked += 1
+            transfer.untold += size
+            ends = following is None or transfer.size + _HEAD.size + len(following[3]) >= self._room
+            many = transfer.unasked >= _UNASKED or 2 * transfer.untold >= self._room
             asks = ends or many or (self._next + 1 - oldest) & _MASK >= WINDOW
             asked = kind | ASK if asks else kind
             head = _HEAD.pack(self.number, self._next, asked, piece[2], piece[1])
             if asks:
-                self._unasked = self._untold = 0
-            self._sent[self._next] = sent = _Sent(kind, self._count, b"".join((head, data)), size)
+                transfer.unasked = transfer.untold = 0
+            sent = _Sent(kind, transfer.count, b"".join((head, data)), size)
+            transfer.sent[self._next] = sent
             self._order += 1
             sent.order = sent.earliest = self._order
             sent.at = now
             out.append(sent.body + _CRC.pack(zlib.crc32(sent.body)))
-            self._count += 1
+            transfer.count += 1
             if kind != OPENING:
                 self._next = self._next + 1 & _MASK
 
     def _encoded(self, sequence: int, now: float, asks: bool) -> bytes:
         """Return what is sent again."""
-        sent = self._sent[sequence]
+        sent = self._transfer.sent[sequence]
         self._order += 1
         sent.order, sent.at, sent.again = self._order, now, True
         if sent.earliest == _DOUBTED:
@@ -190,7 +207,8 @@ class Session:
         self.statistics.received += 1
         if answer.session != self.number:
             return
-        sent, before = self._sent.get(answer.sequence), len(self._sent)
+        transfer = self._transfer
+        sent, before = transfer.sent.get(answer.sequence), len(transfer.sent)
         latest = _DOUBTED
         if answer.status == Status.FULL:
             return  # it is sent again, later
@@ -201,14 +219,13 @@ class Session:
             latest = self._answered(answer, sent, now)
         if answer.kind & ~ASK in _TOLD and answer.status != Status.GONE:
             latest = max(latest, self._told(answer))
-        if len(self._sent) < before:
+        if len(transfer.sent) < before:
             self._heard = now
-            if self._smoothed:
-                soon = max(self._smoothed + 4 * self._variation, _SOONEST)
-                self._patience = min(soon, self._waits)
+            if self._trip.smoothed:
+                self._patience = min(max(self._trip.late, _SOONEST), self.timeout / _LONGEST)
             self.due = now + self._patience
             sure = latest - _REORDERED
-            self._lost = [at for at, other in self._sent.items() if other.order < sure]
+            transfer.lost = [at for at, other in transfer.sent.items() if other.order < sure]
 
     def _turned_away(self, status: int) -> None:
         if status == Status.GONE:
@@ -219,8 +236,9 @@ class Session:
 
     def _answered(self, answer: Answer, sent: _Sent, now: float) -> int:
         """Take the answer to a request; return its order."""
-        self._forget(answer.sequence)
-        self._status |= answer.status
+        transfer = self._transfer
+        transfer.take(answer.sequence)
+        transfer.status |= answer.status
         if sent.kind & 0xFF == Space.RING << 1 | 1:
             port = sent.kind >> 8
             if follows(answer.pages, self.pages.get(port, 0)) > 0:  # answers may be overtaken
@@ -230,20 +248,16 @@ class Session:
             self.identity = Identity.decode(answer.data)
             self._room = self.identity.ring
         elif not sent.kind & 1:
-            self.data += [b""] * (sent.index + 1 - len(self.data))
-            self.data[sent.index] = answer.data
-        if not sent.again:  # else it says nothing about the time it takes (Karn)
-            took = now - sent.at
-            if not self._smoothed:
-                self._smoothed, self._variation = took, took / 2
-            self._variation += (abs(took - self._smoothed) - self._variation) / 4
-            self._smoothed += (took - self._smoothed) / 8
+            transfer.data += [b""] * (sent.index + 1 - len(transfer.data))
+            transfer.data[sent.index] = answer.data
+        if not sent.again:
+            self._trip.add(now - sent.at)
         return sent.earliest
 
     def _told(self, answer: Answer) -> int:
         """Take what an answer to a write to memory says of the others; return the latest one's order."""
         latest, orders = _DOUBTED, []
-        for at, sent in self._sent.items():
+        for at, sent in self._transfer.sent.items():
             distance = follows(at, answer.first)
             if distance < 0 or (distance < WINDOW and answer.bitmap >> distance & 1):
                 if sent.kind & 0xFF in _TOLD:
@@ -252,10 +266,7 @@ class Session:
             elif not answer.bitmap:
                 break
         for at in orders:
-            self._forget(at)
+            self._transfer.take(at)
         if orders:
-            self._status |= answer.status
+            self._transfer.status |= answer.status
         return latest
-
-    def _forget(self, sequence: int) -> None:
-        self._size -= self._sent.pop(sequence).size
