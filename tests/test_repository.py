@@ -494,7 +494,6 @@ LARGE = {
     "penstock.hdl.strider.body.Body",
     "penstock.hdl.strider.front.Front",
     "penstock.hdl.strider.pipeline.StriderPipeline",
-    "penstock.host.omap.client.AsyncMap",
     "penstock.models.analytics.cycles._RowConductor",
     "penstock.models.omap.config.OmapConfig",
     "penstock.models.qr.core_stage.BoundsStage",

@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -128,6 +129,24 @@ class _Answers(asyncio.StreamReader):
             self._hand(text[at : at + size])
 
 
+@dataclass
+class _Server:
+    """Where a server is, and how it is reached."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    name: str | None  #: that its certificate has; None: the host's
+    timeout: float  #: seconds
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    async def connected(self) -> tuple[_Answers, asyncio.StreamWriter]:
+        name = None if self.tls is None else self.name or self.host
+        return await _Answers.connected(self.host, self.port, self.tls, name)
+
+
 class AsyncMap:
     """A map behind a server, for asyncio. Operations that are started without waiting for each other are
     under way together.
@@ -144,19 +163,15 @@ class AsyncMap:
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        server: _Server,
         keys: str | Path,
         role: str | Path | None,
         receipt: str | Path | None,
-        timeout: float,
     ) -> None:
-        self._place, self._timeout = (host, port), timeout
+        self._server = server
         self._keys, self._role_file, self._receipt = keys, role, receipt
         self._known = read_map(keys)
         self.role, self._secret = read_role(role, self._known)
-        self._tls: ssl.SSLContext | None = None
-        self._name: str | None = None
         #: requests without an answer, their messages, and what waits for them
         self._asked: dict[int, Request] = {}
         self._unanswered = OrderedDict[int, bytes]()  # the next one's is looked up for each answer
@@ -195,8 +210,7 @@ class AsyncMap:
         `keyfiles.KeyFileError` where the files cannot be used, or are another map's or device's,
         `receipts.RolledBack` and `receipts.ReceiptError`.
         """
-        client = cls(host, port, keys, role, receipt, timeout)
-        client._tls, client._name = tls, server_name
+        client = cls(_Server(host, port, tls, server_name, timeout), keys, role, receipt)
         await client._open()
         return client
 
@@ -302,8 +316,8 @@ class AsyncMap:
 
     async def _next(self, future: asyncio.Future[Response]) -> Response:
         """Wait for the next answer."""
-        late = f"no answer in {self._timeout:g} s"
-        timer = asyncio.get_running_loop().call_later(self._timeout, self._drop, late)
+        late = f"no answer in {self._server.timeout:g} s"
+        timer = asyncio.get_running_loop().call_later(self._server.timeout, self._drop, late)
         try:
             return await future
         finally:
@@ -312,12 +326,10 @@ class AsyncMap:
     # the connection
 
     async def _open(self) -> None:
-        host, port = self._place
-        name = None if self._tls is None else self._name or host
         writer: asyncio.StreamWriter | None = None
         try:
-            async with asyncio.timeout(self._timeout):
-                reader, writer = await _Answers.connected(host, port, self._tls, name)
+            async with asyncio.timeout(self._server.timeout):
+                reader, writer = await self._server.connected()
                 size = greeting_bytes(await reader.readexactly(GREETING.size))
                 self.config = read_greeting(await reader.readexactly(size), self._known.digest)
                 if self.config.key != "u64" and not self._known.salt:
@@ -334,10 +346,10 @@ class AsyncMap:
                 await _closed(writer)
             if isinstance(problem, OtherMap):
                 raise KeyFileError(
-                    f"{self._keys} was made for another map than {host}:{port} serves"
+                    f"{self._keys} was made for another map than {self._server} serves"
                 ) from None
             if isinstance(problem, (OSError, EOFError, ValueError)):
-                raise self._gone(_reason(problem, self._timeout)) from None
+                raise self._gone(_reason(problem, self._server.timeout)) from None
             raise
         self._writer = writer
         reader.hand(self._messages.answer_bytes, self._take)
@@ -505,8 +517,7 @@ class AsyncMap:
     def _gone(self, why: str | None = None) -> ConnectionLost:
         if why is not None:
             self._lost = why
-        host, port = self._place
-        return ConnectionLost(f"no connection to the map's server at {host}:{port}: {self._lost}")
+        return ConnectionLost(f"no connection to the map's server at {self._server}: {self._lost}")
 
     def _drop(self, why: str) -> None:
         if self._writer is not None:
@@ -592,7 +603,7 @@ class RemoteMap(ObliviousMap):
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep other threads out. Raises Busy."""
-        timeout = self._remote.client._timeout
+        timeout = self._remote.client._server.timeout
         if not self._lock.acquire(timeout=timeout):
             raise Busy(f"another thread's operations take more than {timeout:g} s")
         try:

@@ -875,7 +875,7 @@ def test_a_thread_waits_for_another_ones_batch_no_longer_than_its_timeout(server
         first.start()
         while not server.host.taken:
             time.sleep(0.001)
-        box._remote.client._timeout = 0.2  # of the call that comes
+        box._remote.client._server.timeout = 0.2  # of the call that comes
         with pytest.raises(Busy, match=r"more than 0\.2 s"):
             box[2] = bytes(8)
         server.host.open.set()
