@@ -54,7 +54,7 @@ def _run(row: Served) -> str:
 
 def _cells(row: Served, ideal: str) -> str:
     config = row.design.plan
-    channels = config.dealt * config.bus_bytes // _PART.bus_bytes
+    channels = config.access.dealt * config.bus_bytes // _PART.bus_bytes
     plan = f"2^{log2(config.capacity):.0f} | {config.value_bytes} | {config.load:.1f} | {config.alpha:.2f} | {channels}"
     return f"{plan} | {_run(row)} | {ideal} | {total(config):.0f}"
 
@@ -88,7 +88,7 @@ def _joined(capacity: int, options: Options) -> str:
     for channels, rounds in ((1, 2), (1, 4), (2, 2), (4, 2), (4, 4)):
         design, ideal = _both(capacity, channels=channels, rounds=rounds)
         row, beside = (_measured(each, options, 10_000) for each in (design, ideal))
-        cores = f"{design.plan.openers}, {design.plan.sealers}"
+        cores = f"{design.plan.cores.openers}, {design.plan.cores.sealers}"
         rows.append(f"{channels} | {rounds} | {cores} | {_run(row)} | {1e-6 / beside.full:.3f}")
     return markdown(f"channels | rounds a cycle | openers, sealers | {_RUN} | {_IDEAL}", rows)
 
@@ -160,11 +160,11 @@ def _model(options: Options) -> str:
         "With a log of all operations (`penstock serve --state`):",
         _logged(designs, options),
         f"The deadline of an access to HBM, with a refresh and conflicts of its bank ({_PART.dram}), is "
-        f"{designs[0].plan.deadline} cycles; {quick.plan.deadline} on ideal memory.",
+        f"{designs[0].plan.access.deadline} cycles; {quick.plan.access.deadline} on ideal memory.",
         f"On `u55c` the first design of the value sizes is expected to take {taken.lut:,} of {_PART.lut:,} "
-        f"look-up tables and {taken.bram:,} of {_PART.bram:,} block RAMs, with {designs[0].plan.openers} cores "
-        f"that open and {designs[0].plan.sealers} that seal (at 1024 bytes {designs[-1].plan.openers} and "
-        f"{designs[-1].plan.sealers}).",
+        f"look-up tables and {taken.bram:,} of {_PART.bram:,} block RAMs, with {designs[0].plan.cores.openers} cores "
+        f"that open and {designs[0].plan.cores.sealers} that seal (at 1024 bytes {designs[-1].plan.cores.openers} and "
+        f"{designs[-1].plan.cores.sealers}).",
     ]
     if not options.quick:
         lines += ["Beside other maps, below:", written(bolt.ours())]

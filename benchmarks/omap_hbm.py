@@ -57,7 +57,7 @@ def _ports(options: Options) -> str:
         )
         rates = [FrontSchedule.of(config).interval]
         for port in hbm._ports(config).values():
-            rates.append(_sustained(port, config.deadline, memory))
+            rates.append(_sustained(port, config.access.deadline, memory))
         cells = [
             wide,
             dealt,
@@ -79,10 +79,12 @@ def _latencies(options: Options) -> str:
     parts = [_ONE.latency + MARGIN, cycles(timing["nRFC"] + timing["nRP"]), *conflicts]
     names = "a closed bank", "and a refresh", "and eight conflicts of a bank", "and eight more"
     for name, deadline in zip(names, accumulate(parts), strict=True):
-        made = replace(design, plan=replace(design.plan, deadline=deadline, frame_deadline=0))
+        access = replace(design.plan.access, deadline=deadline, frame_deadline=0)
+        made = replace(design, plan=replace(design.plan, access=access))
         half = served(made, 100 if options.quick else 1000).half
         try:
-            pace = hbm.paced(replace(made.plan, pace=0, frame_pace=0), _ONE, _served).pace
+            plan = replace(made.plan, access=replace(access, pace=0, frame_pace=0))
+            pace = hbm.paced(plan, _ONE, _served).access.pace
         except ValueError:
             pace = None
         rate = "none" if pace is None else f"{_MHZ / pace:.1f}"

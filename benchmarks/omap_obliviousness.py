@@ -10,7 +10,7 @@ import random
 from common import SEED, Options, Section, main, markdown
 
 from penstock.models.memory import FixedLatency
-from penstock.models.omap.config import OmapConfig
+from penstock.models.omap.config import Access, OmapConfig
 from penstock.models.omap.cycles import public, run
 from penstock.models.omap.golden import Map, Step
 from penstock.models.omap.messages import Keys
@@ -39,7 +39,7 @@ MAP = OmapConfig(
     buckets=512,
     bucket_slots=32,
     frames=2048,
-    deadline=30,
+    access=Access(deadline=30),
 )
 BIASED = 400  # bins whose numbers are drawn below 512 and cut by remainder
 

@@ -1,4 +1,4 @@
-"""Whether plain data are of the types that their fields declare."""
+"""Records and plain data: whether these are of the types that fields declare, and a record's parts."""
 
 from __future__ import annotations
 
@@ -59,3 +59,8 @@ def _parts(value: Any, kind: Any, inner: tuple[Any, ...]) -> Iterator[tuple[Any,
             yield one, inner[1], f"[{key!r:.40}]"
     elif issubclass(kind, Sequence) and inner:
         yield from ((one, inner[0], f"[{n}]") for n, one in enumerate(value))
+
+
+def part_of(kind: Callable[..., Any], data: dict[str, Any]) -> Any:
+    """Return a part of a record, whose fields stand among the record's in plain data, and take them out of these."""
+    return kind(**{name: data.pop(name) for name in hints_of(kind) if name in data})

@@ -495,7 +495,6 @@ LARGE = {
     "penstock.hdl.strider.front.Front",
     "penstock.hdl.strider.pipeline.StriderPipeline",
     "penstock.models.analytics.cycles._RowConductor",
-    "penstock.models.omap.config.OmapConfig",
     "penstock.models.qr.core_stage.BoundsStage",
     "penstock.models.qr.requests.FetchStage",
     "penstock.models.qr.solver.Givens",

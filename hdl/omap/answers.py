@@ -49,9 +49,10 @@ class FrameRow(wiring.Component):
         wiring.connect(m, drain.bus, wiring.flipped(self.bus))
         # the sealers whose turn it is: to take a place, to be filled, and to be emptied
         next_, filled, source = (
-            Signal(range(config.responders), name=name) for name in ("next", "filled", "source")
+            Signal(range(config.cores.responders), name=name)
+            for name in ("next", "filled", "source")
         )
-        sealers = [FrameSealer(config) for _ in range(config.responders)]
+        sealers = [FrameSealer(config) for _ in range(config.cores.responders)]
         address, taken, to = Signal(40), Signal(), Signal.like(next_)
         m.d.sync += [taken.eq(self.taken), to.eq(next_)]
         texts = []

@@ -11,7 +11,7 @@ from .sealing import Sealer
 
 def ticket_layout(config):
     """Where the pages of an operation are sealed: the sealers, and the slots of their RAM."""
-    sealer = (config.sealers - 1).bit_length()
+    sealer = (config.cores.sealers - 1).bit_length()
     return data.StructLayout({"sealers": data.ArrayLayout(sealer, 2), "slots": 2})
 
 
@@ -54,7 +54,7 @@ class PageClosing(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        first, second = Signal(range(config.sealers)), Signal(range(config.sealers))
+        first, second = Signal(range(config.cores.sealers)), Signal(range(config.cores.sealers))
         m.d.comb += [
             second.eq(first + self.host0),
             self.ticket.sealers[0].eq(first),
@@ -63,12 +63,12 @@ class PageClosing(wiring.Component):
         with m.If(self.taken):
             m.d.sync += first.eq(second + self.host1)
         sealers, texts, slots = [], [], []
-        for k in range(config.sealers):
+        for k in range(config.cores.sealers):
             sealer = Sealer(
                 bus_bytes=config.host_bus_bytes,
                 chunks=config.chunks,
                 blocks=config.chunk_blocks,
-                rounds=config.rounds,
+                rounds=config.cores.rounds,
                 parts=config.slot_blocks,
                 lanes=config.merge_blocks,
             )
@@ -121,7 +121,7 @@ class PageClosing(wiring.Component):
         m.submodules.writes = writes = PageWrites(config)
         m.submodules.drain = drain = WordDrain(config.host_bus_bytes, config.page_beats)
         later, page = Signal(), Signal(config.bin_bits)
-        source = Signal(range(config.sealers))
+        source = Signal(range(config.cores.sealers))
         m.d.sync += [later.eq(self.sealed & self.hosts[1]), page.eq(self.pages[1])]
         wiring.connect(m, drain.bus, wiring.flipped(self.bus))
         m.d.comb += [

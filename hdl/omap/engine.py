@@ -117,7 +117,7 @@ class MapEngine(wiring.Component):
     def _to_hbm(self, m, name, opened):
         """The channels of a port as one; `opened`: of its bursts that may be under way."""
         frames = name.startswith("frames")
-        channels = self.config.frames_dealt if frames else self.config.dealt
+        channels = self.config.access.frames_dealt if frames else self.config.access.dealt
         if channels == 1:
             return self._port(name)
         bus = AXI4(data_bytes=self.config.bus_bytes)

@@ -59,8 +59,8 @@ class PageOpening(wiring.Component):
             self.bus_error.eq(reads.bus_error),
         ]
         turn = self._texts(m, reads)
-        slots = max(config.pages_in_flight // config.openers, 1)
-        first, second = Signal(range(config.openers)), Signal(range(config.openers))
+        slots = max(config.pages_in_flight // config.cores.openers, 1)
+        first, second = Signal(range(config.cores.openers)), Signal(range(config.cores.openers))
         m.d.comb += second.eq(first + self.host0)
         readers = [Signal.like(first, name=f"reader{k}") for k in range(2)]
         with m.If(self.taken):
@@ -70,7 +70,7 @@ class PageOpening(wiring.Component):
                 readers[1].eq(second),
             ]
         openers, texts, forged = [], [], []
-        for k in range(config.openers):
+        for k in range(config.cores.openers):
             opener = self._opener(m, k, slots, reads, turn)
             count = Signal(range(slots + 1), name=f"texts{k}")
             oldest = Signal.like(opener.slot, name=f"oldest{k}")
@@ -106,7 +106,7 @@ class PageOpening(wiring.Component):
             chunks=config.chunks,
             blocks=config.chunk_blocks,
             slots=slots,
-            rounds=config.rounds,
+            rounds=config.cores.rounds,
             parts=config.slot_blocks,
             lanes=config.merge_blocks,
             ahead=BackSchedule.of(config).ahead,
@@ -131,7 +131,7 @@ class PageOpening(wiring.Component):
         wiring.connect(m, reads.o, commanded.i)
         wiring.connect(m, wiring.flipped(self.i_counter), counters.i)
         text = Signal(data.StructLayout({"nonce": 128, "blank": 1}))
-        valid, to = Signal(), Signal(range(config.openers))
+        valid, to = Signal(), Signal(range(config.cores.openers))
         m.d.comb += [
             valid.eq(commanded.o.valid & counters.o.valid),
             commanded.o.ready.eq(valid),

@@ -22,7 +22,7 @@ class PageReads(wiring.Component):
                 # bus words of pages, never held up
                 "data_valid": Out(1),
                 "data": Out(8 * config.host_bus_bytes),
-                "data_to": Out(range(config.openers)),
+                "data_to": Out(range(config.cores.openers)),
                 "released": In(1),  # the oldest page is written back, and the write is answered
                 "empty": Out(1),  # all pages are written back
                 "sent": Out(1),  # a page is commanded

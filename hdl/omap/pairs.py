@@ -32,7 +32,7 @@ class PairGenerators(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        count = self.config.generators
+        count = self.config.cores.generators
         turn = Signal(range(max(count, 2)))
         cores = [_Generator(self.config) for _ in range(count)]
         for k, core in enumerate(cores):
@@ -53,7 +53,7 @@ class PairGenerators(wiring.Component):
 
 
 class _Generator(wiring.Component):
-    """Makes the pairs of every operation that is a multiple of `config.generators` behind its first."""
+    """Makes the pairs of every operation that is a multiple of `config.cores.generators` behind its first."""
 
     def __init__(self, config):
         self.config = config
@@ -61,7 +61,7 @@ class _Generator(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, rounds = self.config, self.config.rounds
+        config, rounds = self.config, self.config.cores.rounds
         bits = config.bin_bits
         m.submodules.queue = queue = Queue(pairs_shape(bits), AHEAD)
         wiring.connect(m, queue.o, wiring.flipped(self.o))
@@ -102,7 +102,7 @@ class _Generator(wiring.Component):
                 with m.If(enough):
                     with m.If(queue.i.ready):
                         m.d.sync += [
-                            number.eq(number + config.generators),
+                            number.eq(number + config.cores.generators),
                             attempt.eq(0),
                             held.eq(0),
                         ]

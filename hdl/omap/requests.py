@@ -118,7 +118,7 @@ class Requests(wiring.Component):
         """Frames to the cores in turn, each with the key of its slot a cycle behind its first word.
         Returns the cores."""
         config, frames = self.config, self.frames
-        cores = config.request_openers
+        cores = config.cores.request_openers
         bits = (cores - 1).bit_length()
         words_of = lambda blocks: -(-(2 + blocks) * BLOCK // frames.bus_bytes)
         needed, key = Signal(range(frames.beats + 1)), Signal(256)

@@ -17,12 +17,12 @@ See `models.analytics.timing` for the cycles and docs/explanation/analytics.md f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ..fields import hints_of
+from ..fields import part_of
 from ..heap.schema import Schema
 from ..memory.dealt import Deal
 from ..numerics.formats import Format, parse_format
@@ -476,12 +476,7 @@ class AnalyticsPlan:
         data["schema"] = Schema.from_json(data["schema"])
         for key in ("models", "runs"):
             data[key] = tuple(data[key])
-        data["policy"], data["deal"] = _part(InputPolicy, data), _part(Deal, data)
-        data["roles"], data["striders"] = _part(Roles, data), _part(Striders, data)
-        data["rows"] = _part(IndexedRows, data)
+        data["policy"], data["deal"] = part_of(InputPolicy, data), part_of(Deal, data)
+        data["roles"], data["striders"] = part_of(Roles, data), part_of(Striders, data)
+        data["rows"] = part_of(IndexedRows, data)
         return cls(**data)
-
-
-def _part(kind: Callable[..., Any], data: dict[str, Any]) -> Any:
-    """Return a part of a plan, with its fields taken out of the plan's."""
-    return kind(**{name: data.pop(name) for name in hints_of(kind) if name in data})

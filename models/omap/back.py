@@ -40,13 +40,13 @@ class BackSchedule:
 
     @classmethod
     def of(cls, config: OmapConfig) -> BackSchedule:
-        words = config.slots * config.frame_beats * config.beat_cycles
+        words = config.slots * config.frame_beats * config.access.beat_cycles
         merge = max(
-            config.page_rows, config.message_blocks, config.frame_beats * config.beat_cycles
+            config.page_rows, config.message_blocks, config.frame_beats * config.access.beat_cycles
         )
-        sealed, apart = merge + 3, max(merge, config.frame_pace)
-        deadline = config.frame_deadline or config.deadline
-        stored = 8 + config.slot_blocks * config.beat_cycles + deadline
+        sealed, apart = merge + 3, max(merge, config.access.frame_pace)
+        deadline = config.access.frame_deadline or config.access.deadline
+        stored = 8 + config.slot_blocks * config.access.beat_cycles + deadline
         return cls(
             fetch=words,
             due=4 + deadline + words,

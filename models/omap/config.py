@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..crypto.ascon import ROUNDS, Pace, pace
+from ..fields import part_of
 from ..memory.dealt import CHUNK_BITS
 
 #: bytes of a cipher's block, the unit of all data paths
@@ -32,6 +33,63 @@ def digest_of(data: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _check_ranges(record: Any, ranges: Mapping[str, tuple[int, int]]) -> None:
+    """Raise ValueError for a number out of its range."""
+    for name, (low, high) in ranges.items():
+        value = getattr(record, name)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise ValueError(f"{name} must be an integer from {low} to {high}, not {value!r}")
+
+
+def _check_powers(record: Any, *names: str) -> None:
+    """Raise ValueError for a number that is no power of two."""
+    for name in names:
+        if (value := getattr(record, name)) & (value - 1):
+            raise ValueError(f"{name} must be a power of two, not {value}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cores:
+    """Cores of ciphers, and what draws bins from their numbers."""
+
+    openers: int = 4  #: of pages: a power of two
+    sealers: int = 4  #: of pages: a power of two
+    responders: int = 2  #: that seal responses: a power of two
+    request_openers: int = 1  #: a power of two, at most `OmapConfig.window`
+    generators: int = 1  #: cores that draw pairs of bins
+    rounds: int = 1  #: of a cipher core a cycle
+
+    def __post_init__(self) -> None:
+        ranges = {"openers": (2, 64), "sealers": (2, 64), "responders": (1, 64)}
+        _check_ranges(self, ranges | {"request_openers": (1, 256), "generators": (1, 16)})
+        _check_powers(self, "openers", "sealers", "responders", "request_openers")
+        if self.rounds not in ROUNDS:
+            *few, last = ROUNDS
+            names = f"{', '.join(map(str, few))} or {last}"
+            raise ValueError(f"rounds must be {names}, not {self.rounds!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """When HBM answers, over which channels, and how often it is asked."""
+
+    deadline: int = 68  #: cycles after which every access is answered: the stated worst case
+    frame_deadline: int = 0  #: of accesses to frames; 0: `deadline`
+    beat_cycles: int = 1  #: cycles that a port takes for a bus word, in the long run
+    #: channels of each port, a power of two: chunks of 4 KiB lie in one after another
+    dealt: int = 1
+    frames_dealt: int = 1  #: channels of each side's port to frames
+    #: least cycles from one operation to the next one, which HBM asks for; 0: it asks for none
+    pace: int = 0
+    frame_pace: int = 0  #: least cycles from one merge to the next one
+
+    def __post_init__(self) -> None:
+        cycles = dict.fromkeys(("frame_deadline", "pace", "frame_pace"), (0, 4096))
+        channels = dict.fromkeys(("dealt", "frames_dealt"), (1, 8))
+        _check_ranges(self, {"deadline": (4, 4096), "beat_cycles": (1, 64)} | cycles | channels)
+        _check_powers(self, "dealt", "frames_dealt")
+
+
 @dataclass(frozen=True, kw_only=True)
 class OmapConfig:
     """A map, as the planner decided it."""
@@ -48,25 +106,12 @@ class OmapConfig:
     key: str = "u64"  #: what clients name items with, one of `KEYS`
     window: int = 32  #: requests in flight: a power of two
     chunks: int = 1  #: pieces of a page that are sealed apart
-    openers: int = 4  #: cipher cores that open pages
-    sealers: int = 4  #: cipher cores that seal pages
-    responders: int = 2  #: cipher cores that seal responses
-    request_openers: int = 1  #: cipher cores that open requests: a power of two, at most `window`
-    generators: int = 1  #: cores that draw pairs of bins
-    rounds: int = 1  #: rounds of a cipher core a cycle
-    deadline: int = 68  #: cycles after which every access to HBM is answered: its stated worst case
-    frame_deadline: int = 0  #: the same of frames; 0: they have the others'
-    beat_cycles: int = 1  #: cycles that a port of HBM takes for a bus word, in the long run
+    cores: Cores = Cores()
+    access: Access = Access()
     bus_bytes: int = 32  #: of a bus word of the ports to HBM
     host_bus_bytes: int = 32  #: of a bus word of the ports to pages, and to requests and responses
     #: blocks of a page that are merged a cycle: a power of two, no more than a word of HBM has
     merge_blocks: int = 1
-    #: channels of each port to HBM, a power of two: chunks of 4 KiB lie in one after another
-    dealt: int = 1
-    frames_dealt: int = 1  #: the same of each side's port to frames
-    #: cycles from one operation to the next one at least, which HBM asks for; 0: it asks for none
-    pace: int = 0
-    frame_pace: int = 0  #: the same from one merge to the next one
 
     def __post_init__(self) -> None:
         ranges = {
@@ -80,23 +125,10 @@ class OmapConfig:
             "frames": (2, 1 << 30),
             "window": (2, 256),
             "chunks": (1, 64),
-            "openers": (2, 64),
-            "sealers": (2, 64),
-            "responders": (1, 64),
-            "request_openers": (1, self.window),
-            "generators": (1, 16),
-            "deadline": (4, 4096),
-            "beat_cycles": (1, 64),
-            "frame_deadline": (0, 4096),
-            "dealt": (1, 8),
-            "frames_dealt": (1, 8),
-            "pace": (0, 4096),
-            "frame_pace": (0, 4096),
         }
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-                raise ValueError(f"{name} must be an integer from {low} to {high}, not {value!r}")
+        _check_ranges(self, ranges)
+        _check_ranges(self.cores, {"request_openers": (1, self.window)})
+        _check_powers(self, "buckets", "window")
         self._check_shapes()
 
     def _check_shapes(self) -> None:
@@ -105,19 +137,6 @@ class OmapConfig:
             raise ValueError(f"key must be one of {', '.join(KEYS)}, not {self.key!r}")
         if self.value_bytes % 8:
             raise ValueError(f"value_bytes must be a multiple of 8, not {self.value_bytes}")
-        powers = (
-            "buckets",
-            "window",
-            "openers",
-            "sealers",
-            "responders",
-            "request_openers",
-            "dealt",
-            "frames_dealt",
-        )
-        for name in powers:
-            if getattr(self, name) & (getattr(self, name) - 1):
-                raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
         for name in ("bus_bytes", "host_bus_bytes"):
             if getattr(self, name) not in (16, 32, 64, 128):
                 raise ValueError(f"{name} must be 16, 32, 64 or 128, not {getattr(self, name)!r}")
@@ -125,11 +144,6 @@ class OmapConfig:
             raise ValueError(
                 f"merge_blocks must be 1, 2, 4 or 8, and at most the {self.bus_bytes // BLOCK} of a "
                 f"word of HBM, not {self.merge_blocks!r}"
-            )
-        if self.rounds not in ROUNDS:
-            *few, last = ROUNDS
-            raise ValueError(
-                f"rounds must be {', '.join(map(str, few))} or {last}, not {self.rounds!r}"
             )
         if (
             self.bucket_slots * self.entry_bytes % self.bus_bytes
@@ -147,7 +161,7 @@ class OmapConfig:
     @property
     def sealing_pace(self) -> Pace:
         """How long a cipher core takes."""
-        return pace(self.rounds)
+        return pace(self.cores.rounds)
 
     # sizes of items
 
@@ -293,16 +307,19 @@ class OmapConfig:
         """Bytes of the fullest channel of a port; where channels are joined, of those of a word together."""
         records = self.tables_bytes - self.records_at
         parts = (
-            (self.records_at, self.dealt),
-            (records, self.dealt),
-            (self.frames_bytes, self.frames_dealt),
+            (self.records_at, self.access.dealt),
+            (records, self.access.dealt),
+            (self.frames_bytes, self.access.frames_dealt),
         )
         return max(_up(-(-size // n), 1 << CHUNK_BITS) for size, n in parts)
 
     @property
     def channels(self) -> tuple[int, ...]:
         """Bytes of HBM by address space, from 1 on: channels of the position map and records, then of frames."""
-        parts = (self.tables_bytes, self.dealt), (self.frames_bytes, self.frames_dealt)
+        parts = (
+            (self.tables_bytes, self.access.dealt),
+            (self.frames_bytes, self.access.frames_dealt),
+        )
         return tuple(_up(-(-size // n), 1 << CHUNK_BITS) for size, n in parts for _ in range(n))
 
     @property
@@ -322,8 +339,14 @@ class OmapConfig:
         return 2 * (1 - self.alpha) * self.page_bytes
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Return it as plain data. Fields of its parts stand beside its own."""
+        data = asdict(self)
+        for part in ("cores", "access"):
+            data |= data.pop(part)
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> OmapConfig:
-        return cls(**data)
+        """Return the map of plain data, as `to_json` has them; what has a default may be missing."""
+        data = dict(data)
+        return cls(cores=part_of(Cores, data), access=part_of(Access, data), **data)

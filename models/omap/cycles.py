@@ -95,7 +95,7 @@ def cleared(config: OmapConfig, memory: Memory) -> int:
     before the run."""
     idle = []
     for at, size in config.zeros:
-        writer = Writer(DealtPorts(memory, Deal(config.dealt)), config.bus_bytes)
+        writer = Writer(DealtPorts(memory, Deal(config.access.dealt)), config.bus_bytes)
         idle.append(writer.write(1, at, size // config.bus_bytes, lambda previous: 0)[2])
     return max(idle) + 1
 
@@ -247,18 +247,18 @@ def bound(
     count, pages = len(operations), sum(len(operation.pages) for operation in operations)
     rate = memory.interval(config.host_bus_bytes)
     each = sealed(0, config.chunks, config.chunk_blocks, config.sealing_pace) + 1
-    drawn = 2 + 12 // config.rounds  # cycles of a generator's block
+    drawn = 2 + 12 // config.cores.rounds  # cycles of a generator's block
     frames = Frames.of(config)
     asked, answer_pace = cycles(0, frames.request_bytes) + 1, pace(frames)
     return Bound(
         pages * config.page_beats * rate,
         max(count - 1, 0) * FrontSchedule.of(config).interval,
         count * BackSchedule.of(config).interval,
-        count * asked // config.request_openers,
-        sum(operation.pair_blocks for operation in operations) * drawn // config.generators,
-        pages * each // config.openers,
-        pages * each // config.sealers,
-        count * answer_pace // config.responders,
+        count * asked // config.cores.request_openers,
+        sum(operation.pair_blocks for operation in operations) * drawn // config.cores.generators,
+        pages * each // config.cores.openers,
+        pages * each // config.cores.sealers,
+        count * answer_pace // config.cores.responders,
         max(count - 1, 0) * interval,
         count * frames.beats,
     )

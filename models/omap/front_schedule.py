@@ -54,21 +54,21 @@ class FrontSchedule:
     def of(cls, config: OmapConfig) -> FrontSchedule:
         buckets, record = 2 * config.bucket_beats, config.record_beats
         hashed = 4 + config.key_bytes // 8
-        scan = hashed + _WORD + config.deadline
+        scan = hashed + _WORD + config.access.deadline
         decided = scan + buckets
         ask = decided + 2
-        records = ask + _WORD + config.deadline
+        records = ask + _WORD + config.access.deadline
         placed = records + 4 * record + 1
-        entry_seen = placed + 2 + _ANSWER + config.deadline
-        records_seen = placed + 2 + 4 * record - 1 + _ANSWER + config.deadline
+        entry_seen = placed + 2 + _ANSWER + config.access.deadline
+        records_seen = placed + 2 + 4 * record - 1 + _ANSWER + config.access.deadline
         interval = max(
             hashed + 1,  # the hash unit
             buckets + 2,  # a scan and its decision
             4 * record
             + 3,  # an operation's records are settled before the next ones are looked for
             -(-(3 * record + 8) // 2),  # and in RAM before those behind that
-            config.beat_cycles * max(buckets, 4 * record),  # HBM's ports
-            config.pace,  # HBM's rows
+            config.access.beat_cycles * max(buckets, 4 * record),  # HBM's ports
+            config.access.pace,  # HBM's rows
         )
         frames = 2 * config.slots + 1
         freed = min(-(-frames // (interval - 2)), _FREED)

@@ -82,7 +82,10 @@ def _ports(config: OmapConfig) -> dict[str, _Port]:
     )  # so that few kinds of ports are served; fewer pages, more reads
     # an item of a bin of HBM, or those that wait, geometrically: each of three events is one more, or empties the bin
     frames = tuple(paged / 3**k + (1 - paged) * (k == 1) for k in range(1, config.slots + 1))
-    front, back = (config.bus_bytes, config.dealt), (config.bus_bytes, config.frames_dealt)
+    front, back = (
+        (config.bus_bytes, config.access.dealt),
+        (config.bus_bytes, config.access.frames_dealt),
+    )
     return {
         "buckets": _Port((1.0,) * 2, config.bucket_beats, 1, 1, config.bucket_bytes, *front),
         "records": _Port((1.0,) * 4, record, 4, record, config.record_bytes, *front),
@@ -209,7 +212,7 @@ def paced(
 
     Raises ValueError where none do.
     """
-    limit = config.deadline
+    limit = config.access.deadline
 
     def least(few: int, *names: str) -> int:
         ports = [_ports(config)[name] for name in names]
@@ -226,9 +229,9 @@ def paced(
         return pace
 
     # merges may become quicker, by wider rows, but operations no quicker than their frames are fetched
-    frames = least(max(BackSchedule.of(config).fetch, config.frame_pace), "frames")
+    frames = least(max(BackSchedule.of(config).fetch, config.access.frame_pace), "frames")
     front = least(max(FrontSchedule.of(config).interval, frames), "buckets", "records")
-    return replace(config, pace=front, frame_pace=frames)
+    return replace(config, access=replace(config.access, pace=front, frame_pace=frames))
 
 
 def settled(config: OmapConfig, memory: Dram, serve: Serve = plainly) -> OmapConfig:
@@ -239,4 +242,5 @@ def settled(config: OmapConfig, memory: Dram, serve: Serve = plainly) -> OmapCon
     config = paced(config, memory, serve)
     deadlines = asked(config, memory, serve)
     front = max(deadlines["buckets"], deadlines["records"])
-    return replace(config, deadline=front, frame_deadline=deadlines["frames"])
+    kept = {"deadline": front, "frame_deadline": deadlines["frames"]}
+    return replace(config, access=replace(config.access, **kept))

@@ -15,7 +15,7 @@ from ..resources import AIM
 from ..target import Target
 from .back import BackSchedule
 from .boundary import Frames
-from .config import BLOCK, KEYS, OmapConfig, power_of_two
+from .config import BLOCK, KEYS, Access, Cores, OmapConfig, power_of_two
 from .front_schedule import FrontSchedule
 from .hbm import Serve, paced
 from .pairs import expected_blocks
@@ -160,13 +160,15 @@ def _config(
         bucket_slots=bucket_slots,
         frames=min(asked.capacity + 2, 1 << 30),
         window=asked.window or 32,
-        rounds=asked.rounds,
-        deadline=asked.deadline,
-        beat_cycles=asked.beat_cycles,
+        cores=Cores(rounds=asked.rounds),
+        access=Access(
+            deadline=asked.deadline,
+            beat_cycles=asked.beat_cycles,
+            dealt=asked.dealt,
+            frames_dealt=asked.frames_dealt,
+        ),
         bus_bytes=asked.bus_bytes,
         host_bus_bytes=min(asked.widest, _PORT),
-        dealt=asked.dealt,
-        frames_dealt=asked.frames_dealt,
     )
     frames = min(frames_needed(*frame_statistics(config), _OPERATION), config.frames)
     return _chunked(replace(config, frames=max(frames, 4)))
@@ -209,20 +211,20 @@ def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
     message = pace(Frames.of(config))
     cores = min(max(power_of_two(ceil(2 * (1 - config.alpha) * page / interval)), 2), 64)
     # what an operation takes from its request to its merge
-    latency = asked.trip + 4 * config.deadline + page + message + config.page_beats
+    latency = asked.trip + 4 * config.access.deadline + page + message + config.page_beats
     window = asked.window or min(max(power_of_two(ceil(latency / interval)), 8), 256)
     cores = min(cores, 2 * window)  # more would have no pages: an operation opens two
     turns = -(-message // interval)
-    drawing = expected_blocks(config) * (2 + 12 // config.rounds)
-    return replace(
-        config,
-        window=window,
+    drawing = expected_blocks(config) * (2 + 12 // config.cores.rounds)
+    part = Cores(
+        rounds=config.cores.rounds,
         openers=asked.openers or cores,
         sealers=asked.sealers or cores,
         responders=min(power_of_two(turns), window, 64),
         request_openers=min(power_of_two(turns), window),
         generators=min(ceil(drawing / interval / _BUSY), 16),
     )
+    return replace(config, window=window, cores=part)
 
 
 def plan(

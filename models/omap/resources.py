@@ -39,9 +39,9 @@ def estimate(config: OmapConfig, part: Target, state: bool = False) -> Resources
     """Return the resources of a map on a part; `state`: of one that keeps its state. An estimate: no map has
     been placed yet."""
     front, back = FrontSchedule.of(config), BackSchedule.of(config)
-    cores = config.openers + config.sealers
-    messages = config.responders * (1 + 2 * state) + config.request_openers
-    lut: float = cores * (_CORE + config.rounds * _ROUND) + _PAST[0] * state + _CONTROL
+    cores = config.cores.openers + config.cores.sealers
+    messages = config.cores.responders * (1 + 2 * state) + config.cores.request_openers
+    lut: float = cores * (_CORE + config.cores.rounds * _ROUND) + _PAST[0] * state + _CONTROL
     lut += APART * sum(len(r.rule.apart) for r in register_map(config, state=state).engine)
     # pages that are not written yet, and the frames of the latest operations: two are looked up, and one put
     lut += PENDING * config.window * config.bin_bits * _COMPARE
@@ -52,15 +52,17 @@ def estimate(config: OmapConfig, part: Target, state: bool = False) -> Resources
     kept = front.kept_entries * (8 * config.key_bytes + place + 2 * config.bin_bits)
     lut += (3 * kept + 4 * front.kept_records * config.bin_bits) * _COMPARE
     # which opener's block a side takes
-    lut += 2 * 128 * config.merge_blocks * config.openers * _SELECT
+    lut += 2 * 128 * config.merge_blocks * config.cores.openers * _SELECT
     lut *= SCALE[part.family]
-    lut += (messages * _GCM[0] + config.generators * config.rounds * _ROUND) * _CIPHERS[part.family]
+    lut += (messages * _GCM[0] + config.cores.generators * config.cores.rounds * _ROUND) * _CIPHERS[
+        part.family
+    ]
     lut += _DOOR[0] * _DOORS[part.family]
     ff = (
         cores * (_STATE + 400)
         + messages * (_GCM[1] + 400)
         + _DOOR[1]
-        + (_PAST[1] + _RECORD * config.request_openers) * state
+        + (_PAST[1] + _RECORD * config.cores.request_openers) * state
         + 4 * config.record_bytes * 16
         + PENDING * config.window * config.bin_bits
     )

@@ -42,7 +42,7 @@ def filed() -> int:
 def read_cycles(config: OmapConfig, buckets: int) -> int:
     """Return the cycles from the command until entries of buckets are there: a bucket comes in the time in
     which the front scans two."""
-    return 1 + config.deadline + buckets * FrontSchedule.of(config).interval
+    return 1 + config.access.deadline + buckets * FrontSchedule.of(config).interval
 
 
 def walked(config: OmapConfig, buckets: int, begins: bool) -> int:
@@ -62,7 +62,7 @@ class Requests:
         self._address = address
         self._blocks = frames.answer_blocks if records else frames.request_blocks
         self._reader = Reader(memory, config.host_bus_bytes, config.window)
-        self._ends = [-1] * config.request_openers  # of their tags
+        self._ends = [-1] * config.cores.request_openers  # of their tags
 
     def open(self, number: int, valid: int, begun: int) -> tuple[int, int, int]:
         """Return when a request is asked for, there, and judged: it is offered in the next cycle.
@@ -109,7 +109,7 @@ class Answers:
     def __init__(self, config: OmapConfig, memory: Memory, address: int) -> None:
         self._frames, self._address = Frames.of(config), address
         self._drain = Drain(memory, config.host_bus_bytes, self._frames.beats)
-        self._cores = [_Sealing(self._frames.answer_blocks) for _ in range(config.responders)]
+        self._cores = [_Sealing(self._frames.answer_blocks) for _ in range(config.cores.responders)]
 
     def room(self, number: int) -> int:
         """The cycle from which on this answer may be written to its core."""

@@ -28,7 +28,7 @@ _VAULT = (
 def ports(config: OmapConfig, state: bool = False) -> dict[str, int]:
     """Return the memory ports in their order: what each carries, and the space that it reaches: 0 the host's, those
     behind it the channels of HBM over which ports are dealt, of the position map and records and then of frames. `state`: of a map that keeps its state."""
-    many, few = config.dealt, config.frames_dealt
+    many, few = config.access.dealt, config.access.frames_dealt
     hbm = {
         f"{name}.{k}" if count > 1 else name: first + k
         for name, first, count in zip(

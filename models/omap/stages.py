@@ -20,8 +20,8 @@ class PairTimes:
     """When `hdl.omap.pairs` has the pairs of operations: they are made ahead of their use."""
 
     def __init__(self, config: OmapConfig) -> None:
-        self._block = 2 + 12 // config.rounds
-        self._begin = [1] * config.generators
+        self._block = 2 + 12 // config.cores.rounds
+        self._begin = [1] * config.cores.generators
         self._taken: list[int] = []
 
     def ready(self, blocks: int) -> int:
@@ -134,8 +134,8 @@ class Pages:
         self._drain = Drain(memory, config.host_bus_bytes, config.page_beats)
         self._shape = (config.chunks, config.chunk_blocks, config.sealing_pace)
         self._ahead = BackSchedule.of(config).ahead
-        self._cores = [Seal(*self._shape) for _ in range(config.sealers)]
-        self._ends = [-1] * config.openers
+        self._cores = [Seal(*self._shape) for _ in range(config.cores.sealers)]
+        self._ends = [-1] * config.cores.openers
         self._released: list[int] = []
         self._latest: dict[int, int] = defaultdict(int)  # a page's last write has been answered
         self._command = self._joined = 0  # of the last page
@@ -157,19 +157,19 @@ class Pages:
         self._command = self._reads.command(valid, at, config.page_beats)
         page_words = config.chunks * (config.chunk_blocks + 1)
         words = _text(self._reads, config, config.page_beats, page_words)
-        opener = index % config.openers
+        opener = index % config.cores.openers
         self._joined = max(self._joined, self._command, counted + later) + 1
         start = max(self._joined + 1, self._ends[opener] + 1)
         plain, self._ends[opener] = opened(start, words, *self._shape, self._ahead)
         self.commands.append(self._command)
         self._given.append((index, page, later))
-        return words[-1], plain + 1, max(plain + 1, self._cores[index % config.sealers].room)
+        return words[-1], plain + 1, max(plain + 1, self._cores[index % config.cores.sealers].room)
 
     def store(self, done: int) -> int:
         """Write the pages of an operation, sealed from this cycle on; return the last answer's cycle."""
         idle = 0
         for index, page, later in self._given:
-            core = self._cores[index % self._config.sealers]
+            core = self._cores[index % self._config.cores.sealers]
             end = core.give(done)
             at = self._address + page * self._config.page_bytes
             coming = max(core.starts[-1] + 1, done + 1 + later)

@@ -59,13 +59,13 @@ def _ciphers(config: OmapConfig) -> Iterator[tuple[int, Storage]]:
     lanes, merge, bus = config.host_bus_bytes // 16, config.merge_blocks, 8 * config.host_bus_bytes
     page = -(-config.chunks * (config.chunk_blocks + 1) // lanes)
     rows = _rows(config, config.slots, config.slot_blocks)
-    slots = max(config.pages_in_flight // config.openers, 1)
-    yield config.openers, Storage(128 * merge, max(slots, 2) * rows, granules=merge)
-    yield config.sealers, Storage(128 * merge, 2 * rows)
+    slots = max(config.pages_in_flight // config.cores.openers, 1)
+    yield config.cores.openers, Storage(128 * merge, max(slots, 2) * rows, granules=merge)
+    yield config.cores.sealers, Storage(128 * merge, 2 * rows)
     for copies, width, depth in (
-        (config.openers, 129, slots),
-        (config.openers, bus, slots * page),
-        (config.sealers, bus, 2 * page),
+        (config.cores.openers, 129, slots),
+        (config.cores.openers, bus, slots * page),
+        (config.cores.sealers, bus, 2 * page),
     ):
         if width * depth > DISTRIBUTED_BITS:
             yield copies, Storage(width, depth, transparent=True)
@@ -74,11 +74,11 @@ def _ciphers(config: OmapConfig) -> Iterator[tuple[int, Storage]]:
 def _sessions(config: OmapConfig, state: bool) -> Iterator[tuple[int, Storage]]:
     """Frames, and records, on both sides of their cipher cores (`hdl.omap.envelopes`), and the table of sessions."""
     frames, merge, bus = Frames.of(config), config.merge_blocks, 8 * config.host_bus_bytes
-    cores, slots = config.request_openers, config.window // config.request_openers
+    cores, slots = config.cores.request_openers, config.window // config.cores.request_openers
     room = _rows(config, 1, frames.request_blocks)
     yield cores, Storage(128 * merge, max(slots, 2) * room, granules=merge)
     answer = 2 * power_of_two(max(frames.answer_blocks, 2))
-    sealers = config.responders * (1 + 2 * state)
+    sealers = config.cores.responders * (1 + 2 * state)
     yield sealers, Storage(128, answer, transparent=True)
     for copies, width, depth in (
         (cores, _ASKED, slots),

@@ -129,7 +129,7 @@ def test_late_memory_is_an_error(small):
 def test_hbm_with_the_timing_of_dram():
     """Rows, banks and refreshes of HBM2: the planner's deadline covers them, so that cycles are the model's."""
     hbm = parse_memory(target_named("u55c").dram, target_named("u55c").clock_mhz)
-    shape = config(deadline=plan(40, 8, memory=hbm).deadline)
+    shape = config(deadline=plan(40, 8, memory=hbm).access.deadline)
     host, library = FixedLatency(315, 32), compile_map(shape)
     for interval in (0, 500):
         made = requests(shape, 400, seed=interval)
@@ -196,7 +196,7 @@ def test_ports_that_are_dealt_over_channels(dealt):
         pace=40,
         frame_pace=120,  # merges wait for it
         window=32,
-        deadline=plan(40, 8, memory=hbm).deadline,
+        deadline=plan(40, 8, memory=hbm).access.deadline,
         buckets=64,
         bins=400,
         hbm_bins=80,

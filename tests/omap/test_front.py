@@ -217,7 +217,7 @@ def test_operations_under_way_are_forwarded(name, load):
     shape, draw = config(**{"capacity": 20, "slots": 16, **_SHAPES[name]}), random.Random(load)
     made = _LOADS[load](shape, draw)
     gaps = (lambda: 0) if load != "mixed" else lambda: draw.choice([0, 0, 30, 90])
-    told, errors = _run(shape, made, late=shape.deadline, gaps=gaps)
+    told, errors = _run(shape, made, late=shape.access.deadline, gaps=gaps)
     assert errors == []
     _compare(shape, made, told)
     if load != "mixed":

@@ -33,7 +33,8 @@ def test_quick_and_plain_dram_are_one(port):
 
 def test_waits_are_those_of_channels():
     """Reads of an operation alone, one after another: what a channel of its own says of each."""
-    config, count = replace(_plan(dealt=1), deadline=4000), 40
+    config, count = _plan(dealt=1), 40
+    config = replace(config, access=replace(config.access, deadline=4000))
     found = waits(config, "records", _HBM, 4000, _served, count=8 * count)
     draw = np.random.RandomState(1)
     draw.random_sample(count)  # how many reads each operation has, all of them here
@@ -60,13 +61,13 @@ def test_a_plan_of_a_million_items_answers_25_million_a_second():
     config = settled(_plan(serve=_served), _HBM, _served)
     assert _PART.clock_mhz / FrontSchedule.of(config).interval >= 25
     tails = [asked(config, _HBM, _served, n) for n in (1, TAILS)]
-    assert max(tails[1]["buckets"], tails[1]["records"]) == config.deadline
-    assert tails[1]["frames"] == config.frame_deadline
+    assert max(tails[1]["buckets"], tails[1]["records"]) == config.access.deadline
+    assert tails[1]["frames"] == config.access.frame_deadline
     assert all(tails[0][port] < tails[1][port] for port in tails[0])
-    deadlines = dict.fromkeys(("buckets", "records"), config.deadline)
-    for port, deadline in {**deadlines, "frames": config.frame_deadline}.items():
+    deadlines = dict.fromkeys(("buckets", "records"), config.access.deadline)
+    for port, deadline in {**deadlines, "frames": config.access.frame_deadline}.items():
         for tail in range(TAILS):
-            pace = config.frame_pace if port == "frames" else config.pace
+            pace = config.access.frame_pace if port == "frames" else config.access.pace
             assert waits(config, port, _HBM, pace, _served, tail=tail).max() <= deadline
 
 
@@ -81,9 +82,11 @@ def test_both_sides_read_frames_of_the_same_channels():
 
 def test_one_channel_a_port_is_slower():
     config = paced(_plan(dealt=1, frames=1), _HBM, _served)
-    assert 4 < _PART.clock_mhz / config.pace < 8
+    assert 4 < _PART.clock_mhz / config.access.pace < 8
 
 
 def test_a_deadline_that_nothing_keeps():
+    config = _plan()
+    config = replace(config, access=replace(config.access, deadline=70))
     with pytest.raises(ValueError, match="keeps no deadline of 70 cycles"):
-        paced(replace(_plan(), deadline=70), _HBM, _served)
+        paced(config, _HBM, _served)

@@ -82,9 +82,9 @@ def test_what_a_port_reaches_lies_in_its_own_channels(capacity: int, value_bytes
     channel = part.memory.channel_bytes * design.compiled.channels
     records = plan.tables_bytes - plan.records_at
     for size, channels in (
-        (plan.records_at, plan.dealt),
-        (records, plan.dealt),
-        (plan.frames_bytes, plan.frames_dealt),
+        (plan.records_at, plan.access.dealt),
+        (records, plan.access.dealt),
+        (plan.frames_bytes, plan.access.frames_dealt),
     ):
         assert size <= channels * channel
     ports = sum(port.space > 0 for port in design.compiled.bus_ports) * design.compiled.channels

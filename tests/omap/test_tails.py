@@ -154,7 +154,7 @@ def test_small_maps_are_planned_within_the_budget(capacity):
     assert total(shape) <= BUDGET and shape.bucket_slots <= 16
     tight = {**shape.to_json(), "bucket_slots": 2, "slots": 1}
     if capacity > 5:
-        assert total(OmapConfig(**tight)) > BUDGET
+        assert total(OmapConfig.from_json(tight)) > BUDGET
     if 2 * shape.bucket_slots >= capacity:
         assert failures(shape)[1].lifetime < -1000
 

@@ -45,7 +45,7 @@ _WIDE = config(
     buckets=64,
     bucket_slots=32,
     frames=400,
-    deadline=plan(512, 8, memory=_HBM).deadline,
+    deadline=plan(512, 8, memory=_HBM).access.deadline,
     request_openers=2,
     responders=2,
 )

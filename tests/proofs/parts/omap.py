@@ -20,7 +20,7 @@ from map_host import MapHost
 from penstock.hdl.omap import engine
 from penstock.hdl.omap import pairs as pair_generator
 from penstock.hdl.omap.door import door_members
-from penstock.models.omap.config import OmapConfig
+from penstock.models.omap.config import Access, Cores, OmapConfig
 from penstock.models.omap.shell import ports
 from penstock.models.omap.state import Told, What
 from penstock.models.omap.vault import GENERATION_BITS
@@ -36,12 +36,8 @@ SMALL = OmapConfig(
     bucket_slots=1,
     frames=4,
     window=2,
-    openers=2,
-    sealers=2,
-    responders=1,
-    request_openers=2,
-    rounds=4,
-    deadline=4,
+    cores=Cores(openers=2, sealers=2, responders=1, request_openers=2, rounds=4),
+    access=Access(deadline=4),
     bus_bytes=16,
     host_bus_bytes=16,
 )
@@ -52,7 +48,11 @@ SHAPES = {
     "two blocks a cycle, pages in two pieces": replace(
         SMALL, merge_blocks=2, chunks=2, bus_bytes=32, bucket_slots=2
     ),
-    "four openers": replace(SMALL, openers=4, sealers=4, window=4, request_openers=4),
+    "four openers": replace(
+        SMALL,
+        cores=replace(SMALL.cores, openers=4, sealers=4, request_openers=4),
+        window=4,
+    ),
 }
 
 

@@ -70,7 +70,7 @@ def config(**changes: Any) -> OmapConfig:
         "sealers": 2,
         "deadline": 30,
     }
-    return OmapConfig(**{**standard, **changes})
+    return OmapConfig.from_json({**standard, **changes})
 
 
 def requests(

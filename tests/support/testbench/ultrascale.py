@@ -70,8 +70,8 @@ def _steps(number: str, rows: int, size: int = 64, banks: int = 2, **options: st
 def _map(capacity: int) -> Design:
     made = ps.ObliviousMap(value=ps.bytes(8), capacity=capacity, name="m")
     design = compile(made, "u55c", channels=1, cores=2, rounds=1, window=2)
-    fewer = {"responders": 1, "request_openers": 1, "generators": 1}
-    return replace(design, plan=replace(design.plan, **fewer))
+    fewer = replace(design.plan.cores, responders=1, request_openers=1, generators=1)
+    return replace(design, plan=replace(design.plan, cores=fewer))
 
 
 DESIGNS: dict[str, Callable[[], Design]] = {

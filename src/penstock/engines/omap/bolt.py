@@ -99,13 +99,13 @@ def _rows() -> Iterator[Part]:
             full.append(single[-1])
             continue
         slower, plan = system.single * 1e6 > printed, system.design.plan
-        cause = f"HBM's deadline, {plan.deadline} cycles" if slower else "two pages at once"
+        cause = f"HBM's deadline, {plan.access.deadline} cycles" if slower else "two pages at once"
         single.append(Cell(name, printed, system.single * 1e6, cause))
         cause = f"{plan.window} in flight; {system.binds} binds"
         full.append(Cell(name, printed, system.full * 1e6, cause))
         what, share = fullest(system.design.resources, system.design.target)
         part = f"{share:.0%} {what.upper()}"
-        plans.append([name, f"{plan.window}", f"{plan.openers}, {plan.sealers}", part])
+        plans.append([name, f"{plan.window}", f"{plan.cores.openers}, {plan.cores.sealers}", part])
     note = _data()["notes"]["artifact"]
     yield beside("Artifact: µs an operation, one in flight", "map", single, note)
     yield beside("Artifact: µs between results, many in flight", "map", full)

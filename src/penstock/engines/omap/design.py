@@ -175,10 +175,10 @@ class MapDesign(Design):
     def text(self) -> str:
         plan = self.plan
         return (
-            f"{plan.window} requests in flight, {plan.openers} cores that open and "
-            f"{plan.sealers} that seal, {plan.rounds} round{'s' * (plan.rounds > 1)} a cycle"
+            f"{plan.window} requests in flight, {plan.cores.openers} cores that open and "
+            f"{plan.cores.sealers} that seal, {plan.cores.rounds} round{'s' * (plan.cores.rounds > 1)} a cycle"
             + f", {self.channels} channels of HBM a port" * (self.channels > 1)
-            + f", dealt over {plan.dealt}" * (plan.dealt > 1)
+            + f", dealt over {plan.access.dealt}" * (plan.access.dealt > 1)
         )
 
     def workload(self, args: Given) -> Mapped:

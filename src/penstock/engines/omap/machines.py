@@ -38,7 +38,7 @@ def hardware(backend: str, *, target: str = "u55c", state: bool = False, **optio
     check_options(backend, options)
 
     def powers(config: OmapConfig, root: bytes, generation: int = 0) -> MachineDevice:
-        hbm = FixedLatency(config.deadline // 2, config.bus_bytes)
+        hbm = FixedLatency(config.access.deadline // 2, config.bus_bytes)
         link = FixedLatency(315, config.host_bus_bytes)
         design = MapDesign(target_named(target), hbm, "map", config, link, state)
         vault = {

@@ -179,7 +179,7 @@ def chosen(
 ) -> OmapConfig | None:
     """Return the best plan of those that fit, with the deadlines that its memory keeps; `most`: bytes of HBM."""
     config = able(tried, part, most, args.option("fill", AIM))
-    if config is None or not config.pace:
+    if config is None or not config.access.pace:
         return config
     memory = joined(timing, joins(config, part))
     assert isinstance(memory, Dram)

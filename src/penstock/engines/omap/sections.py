@@ -58,9 +58,9 @@ def _map(design: MapDesign) -> Facts:
         (
             "engine",
             f"{design.text()}, {plural(plan.chunks, 'piece')} a page; "
-            f"HBM's deadline {plan.deadline} cycles"
-            + f", of frames {plan.frame_deadline}"
-            * (plan.frame_deadline > 0),
+            f"HBM's deadline {plan.access.deadline} cycles"
+            + f", of frames {plan.access.frame_deadline}"
+            * (plan.access.frame_deadline > 0),
         ),
         ("target", target_text(design.target) + _beyond(design)),
     )
@@ -100,7 +100,7 @@ def _budget(design: MapDesign) -> Facts:
         for failure in failures(design.plan)
     ]
     rows.append(Row("any of the first three", _chance(total(design.plan))))
-    if design.plan.pace:
+    if design.plan.access.pace:
         rows.append(Row("HBM is late", f"once in 2^{-LATE} operations, an estimate; the map stops"))
     if design.plan.key != "u64":
         rows.append(

@@ -7,6 +7,7 @@ import json
 import random
 import re
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,7 +24,6 @@ from penstock.models.memory import FixedLatency
 from penstock.models.omap import cycles
 from penstock.models.omap.back import BackSchedule
 from penstock.models.omap.boundary import Frames
-from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.cycles import public
 from penstock.models.omap.front_schedule import FrontSchedule
 from penstock.models.omap.golden import Map
@@ -358,7 +358,12 @@ def test_ports_that_are_dealt_have_channels_of_their_own():
     made = ps.ObliviousMap(value=ps.bytes(8), capacity=1 << 16, name="m")
     design = ps.compile(made, channels=8)
     plan = design.plan
-    assert (plan.dealt, plan.frames_dealt, plan.bus_bytes, len(design.bus_ports)) == (8, 4, 32, 26)
+    assert (plan.access.dealt, plan.access.frames_dealt, plan.bus_bytes, len(design.bus_ports)) == (
+        8,
+        4,
+        32,
+        26,
+    )
     assert sorted({port.space for port in design.bus_ports}) == list(range(13))
     assert sum(plan.channels) >= plan.hbm_bytes
     # both sides reach the same frames, and no port of another kind does
@@ -424,7 +429,7 @@ def test_hardware_under_dram_is_the_models():
     """As it is planned: HBM with rows and refreshes in each channel of a port."""
     made = ps.ObliviousMap(value=ps.bytes(8), capacity=1 << 16, name="m")
     design = ps.compile(made, window=32)
-    assert (design.plan.dealt, design.plan.frames_dealt) == (8, 4)
+    assert (design.plan.access.dealt, design.plan.access.frames_dealt) == (8, 4)
     golden, model, rtl = (design.run(ops=3000, backend=b) for b in ("golden", "model", "rtl"))
     assert rtl.cycles == model.cycles and rtl.facts == golden.facts
     assert all(np.array_equal(rtl.codes[name], codes) for name, codes in golden.codes.items())
@@ -494,9 +499,7 @@ def test_no_load_of_a_fine_grid_is_better(seed):
 
 
 def test_a_map_with_few_slots_is_above_the_budget():
-    tight = OmapConfig(
-        **{**plan(1 << 16, 8, memory=FixedLatency(60, 32), load=8.0).to_json(), "slots": 12}
-    )
+    tight = replace(plan(1 << 16, 8, memory=FixedLatency(60, 32), load=8.0), slots=12)
     page = failures(tight)[0]
     assert page.operation == pytest.approx(-27, abs=0.6)
     assert total(tight) > BUDGET
