@@ -499,7 +499,6 @@ LARGE = {
     "penstock.models.qr.requests.FetchStage",
     "penstock.models.qr.solver.Givens",
     "penstock.models.strider.cycles.PortModel",
-    "penstock.models.strider.machine.StriderMachine",
     "penstock.models.target.Target",
 }
 

@@ -96,13 +96,37 @@ class _Failed(Exception):
 
 
 @dataclass
-class _Body:
-    """The tuple under way: where it lies, what its header says, and how far its attributes are taken."""
+class _Front:
+    """How far a page's line pointers are taken."""
+
+    shows_all: bool  #: all tuples are visible
+    kind: str = ""  #: of the event that comes next, but for what a tuple's header says
+    code: HardwareCode = ErrorCode.OK
+    tuple: tuple[int, int] = (0, 0)  #: offset and length of the next one
+    count: int = 0  #: line pointers of the page
+    line: int = 0  #: the latest line pointer taken
+    queue: int = 0  #: line pointers at hand
+    slow: int = 0  #: the first cycle in which nothing of the front is under way
+
+
+@dataclass(frozen=True)
+class _Header:
+    """A tuple's header."""
 
     start: int
-    end: int
+    end: int  #: of the tuple
     natts: int
     nulls: bool
+    size: int
+    seen: bool  #: the tuple is visible
+    fault: HardwareCode
+
+
+@dataclass
+class _Body:
+    """The tuple under way, and how far its attributes are taken."""
+
+    header: _Header
     places: dict[Base, int]
     #: first cycle whose issue may use a base
     ready: dict[Base, int] = field(default_factory=lambda: {Base.P: 0, Base.D: 0, Base.A: 0})
@@ -145,32 +169,28 @@ class StriderMachine:
         self.page = PageBytes(page)
         out = Walk()
         self.now = 0
-        self.slow = 0  # first cycle in which nothing of the front is under way
-        self.pending: tuple[str, HardwareCode] = ("", ErrorCode.OK)
-        self.line = self.queue = 0  # last line pointer taken, line pointers at hand
+        self.front = front = _Front(bool(self.program[0].flag))
         if self._op(0) != Op.READB:
             return Walk([Event("error", 0, 0, PageError.PROGRAM)])
         self._page_header()
         origin = 0  # the last event's loop start, or the page's
         took = 0  # cycles of the last body
         while True:
-            cycle = max(self.now, self.slow)
-            kind = self.pending[0]
-            code: HardwareCode = self.pending[1]
+            cycle = max(self.now, front.slow)
             if self._op(1) != Op.BENTR:
-                kind, code, self.line = "error", PageError.PROGRAM, 0
-            if kind != "tuple":
-                out.events.append(Event(kind, cycle - origin, 0, code, self.line if code else 0))
+                out.events.append(Event("error", cycle - origin, 0, PageError.PROGRAM))
                 return out
-            seen = self._judge()
-            if seen is None or self.verdict:
-                code = PageError.TUPLE_VISIBILITY if seen is None else self.verdict
-                out.events.append(Event("error", cycle - origin, 0, code, self.line))
+            if front.kind != "tuple":
+                line = front.line if front.code else 0
+                out.events.append(Event(front.kind, cycle - origin, 0, front.code, line))
                 return out
-            line, self.tuple = self.line, self.next
+            header, line = self._header(), front.line
+            if header.fault:
+                out.events.append(Event("error", cycle - origin, 0, header.fault, line))
+                return out
             self.now = cycle
             self._scan()
-            if not seen:
+            if not header.seen:
                 out.skipped += 1
                 continue
             wait, origin = cycle - origin, cycle
@@ -180,7 +200,7 @@ class StriderMachine:
                 continue
             took = -self.now
             try:
-                values = self._body()
+                values = self._body(header)
                 took += self.now
                 left = self._judge_values()
                 if left:
@@ -201,76 +221,75 @@ class StriderMachine:
         return self.program[pc].op if pc < len(self.program) else 0
 
     def _page_header(self) -> None:
-        setup = self.program[0]
-        self.need, self.columns, self.all = setup.count, setup.attr, bool(setup.flag)
+        front = self.front
         self.now = self.parts[0] + self.latency
         try:
-            self.count = lines(self.page, self.config.page_size, setup.offset)
+            front.count = lines(self.page, self.config.page_size, self.program[0].offset)
         except Stop as stop:
-            self.pending = ("error", stop.code)
+            front.kind, front.code = "error", stop.code
             return
-        self.queue = self.config.bus_bytes // p.LP_SIZE
-        self.all |= bool(self.page.word(10, 2) & p.PD_ALL_VISIBLE)
-        if not self.count:
-            self.pending = ("end", ErrorCode.OK)
+        front.queue = self.config.bus_bytes // p.LP_SIZE
+        front.shows_all |= bool(self.page.word(10, 2) & p.PD_ALL_VISIBLE)
+        if not front.count:
+            front.kind = "end"
             return
         self._scan()
 
     def _scan(self) -> None:
         """Find the next NORMAL line pointer from `now` on and issue the read of its tuple's header."""
+        front = self.front
         while True:
             cycle = self.now
-            if self.line == self.count:
-                self.pending, self.now = ("end", ErrorCode.OK), cycle + 1
+            if front.line == front.count:
+                front.kind, self.now = "end", cycle + 1
                 return
-            if not self.queue:
-                self.queue = self.config.bus_bytes // p.LP_SIZE
-                self.slow = cycle + self.latency
+            if not front.queue:
+                front.queue = self.config.bus_bytes // p.LP_SIZE
+                front.slow = cycle + self.latency
                 self.now = cycle + self.latency
                 continue
-            self.queue -= 1
-            self.line += 1
+            front.queue -= 1
+            front.line += 1
             self.now = cycle + 1
             try:
-                offset, flags, length = line_pointer(self.page, self.line, self.count)
+                offset, flags, length = line_pointer(self.page, front.line, front.count)
             except Stop as stop:
-                self.pending = ("error", stop.code)
+                front.kind, front.code = "error", stop.code
                 return
             if flags == p.LP_NORMAL:
                 break
-        self.pending, self.next = ("tuple", ErrorCode.OK), (offset, length)
+        front.kind, front.tuple = "tuple", (offset, length)
         self.now = cycle + self.parts[1]
-        self.slow = self.now - 1 + self.latency
-        if not self.queue and self.line < self.count:
-            self.queue, self.slow = self.config.bus_bytes // p.LP_SIZE, self.now + self.latency
+        front.slow = self.now - 1 + self.latency
+        if not front.queue and front.line < front.count:
+            front.queue, front.slow = self.config.bus_bytes // p.LP_SIZE, self.now + self.latency
             self.now += 1
 
-    def _judge(self) -> bool | None:
-        """Whether the fetched tuple is visible; `verdict` is what its header has against it."""
-        offset, length = self.next
-        natts, infomask, hoff = (
-            self.page.word(offset + at, size) for at, size in ((18, 2), (20, 2), (22, 1))
+    def _header(self) -> _Header:
+        """Return the header that was read."""
+        offset, length = self.front.tuple
+        natts, infomask, size = (
+            self.page.word(offset + at, count) for at, count in ((18, 2), (20, 2), (22, 1))
         )
         natts &= p.HEAP_NATTS_MASK
         nulls = bool(infomask & p.HEAP_HASNULL)
-        self.verdict: HardwareCode = ErrorCode.OK
-        seen = self.all or judge(infomask)
-        if seen:
-            self.verdict = check_header(self.columns, natts, nulls, hoff, length)
-        self.header = natts, nulls, hoff
-        return seen
+        seen = self.front.shows_all or judge(infomask)
+        fault: HardwareCode = ErrorCode.OK
+        if seen is None:
+            fault = PageError.TUPLE_VISIBILITY
+        elif seen:
+            fault = check_header(self.program[0].attr, natts, nulls, size, length)
+        return _Header(offset, offset + length, natts, nulls, size, bool(seen), fault)
 
     # -- the body: one tuple's attributes ------------------------------------------------------------------------------
 
-    def _body(self) -> NDArray[np.int64]:
-        offset, length = self.tuple
-        natts, nulls, hoff = self.header
-        data = offset + hoff
-        self.body = body = _Body(
-            offset, offset + length, natts, nulls, {Base.P: data, Base.D: data, Base.A: data}
+    def _body(self, header: _Header) -> NDArray[np.int64]:
+        self.body = _Body(
+            header, dict.fromkeys((Base.P, Base.D, Base.A), header.start + header.size)
         )
         values = np.zeros(self.config.beats * self.config.lanes, dtype=np.int64)
-        pc = 2 if not body.nulls and body.natts >= self.need else self.program[1].offset
+        whole = not header.nulls and header.natts >= self.program[0].count
+        pc = 2 if whole else self.program[1].offset
         run: dict[int, Callable[[Instruction, NDArray[np.int64]], None]] = {
             Op.BEXIT: self._bexit,
             Op.RUN: self._run,
@@ -300,14 +319,14 @@ class StriderMachine:
         return i.op in (Op.BEXIT, Op.INS, Op.EXTRBI) or i.type < len(FIXED_TYPES)
 
     def _fit(self, end: int, cycle: int) -> None:
-        if end > self.body.end:
+        if end > self.body.header.end:
             raise _Failed(PageError.TUPLE_LENGTH, cycle)
 
     def _present(self, index: int) -> bool:
-        if index >= self.body.natts:
+        if index >= self.body.header.natts:
             return False
-        return not self.body.nulls or bool(
-            self.page.word(self.body.start + p.TUPLE_BITMAP + index // 8, 1) >> index % 8 & 1
+        return not self.body.header.nulls or bool(
+            self.page.word(self.body.header.start + p.TUPLE_BITMAP + index // 8, 1) >> index % 8 & 1
         )
 
     def _base(self, i: Instruction, alignment: int = 1) -> int:
@@ -376,7 +395,7 @@ class StriderMachine:
         """Whether the used attribute is not there; raises where that ends the tuple."""
         if self._present(index):
             return False
-        if not (i.missing and index >= self.body.natts):
+        if not (i.missing and index >= self.body.header.natts):
             if i.flag:
                 self.now += 1
                 raise _Leave
@@ -488,10 +507,10 @@ class StriderMachine:
 
     def _extrbi(self, i: Instruction, values: NDArray[np.int64]) -> None:
         self.body.group = i.attr // BITMAP_GROUP
-        self.now += self.latency + 1 if self.body.nulls else 1
+        self.now += self.latency + 1 if self.body.header.nulls else 1
 
     def _ins(self, i: Instruction, values: NDArray[np.int64]) -> None:
-        if i.attr >= self.body.natts:
+        if i.attr >= self.body.header.natts:
             at = i.beat * self.config.lanes + i.lane
             values[at] = i.value & (1 << self.config.format.width) - 1
             integer = any(at == one.position for one in self.config.integers)
