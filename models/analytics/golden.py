@@ -284,7 +284,7 @@ def train(
     """Train as the hardware does.
 
     Parameters: `epochs_of_tuples`: for each port its tuples of one epoch, (n, beats × lanes) codes in row order, behind them the places of
-    indices; `models`: start values as codes by name, (rows, cols); `runs`: codes of the plan's metas and constants in `plan.runs`
+    indices; `models`: start values as codes by name, (rows, cols); `runs`: codes of the plan's metas and constants in `plan.roles.runs`
     order; `tables`: what makes those of models, by name. The same tuples come in every epoch.
 
     Raises NoRowOf for a row that a model does not have.

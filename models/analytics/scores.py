@@ -20,7 +20,7 @@ def scores(
     """Return the score of each tuple as codes, bit for bit as the hardware has it.
 
     Parameters: `tuples`: (n, beats × lanes) codes in row order; `models`: codes by name, (rows, cols);
-    `runs`: codes of the plan's metas and constants in `plan.runs` order.
+    `runs`: codes of the plan's metas and constants in `plan.roles.runs` order.
     """
     assert plan.roles.score is not None
     start = {
