@@ -15,6 +15,59 @@ from .registers import ControlRegisters
 Window = tuple[int, int]
 
 
+class Outcome:
+    """How a run ended: `next_done`, `next_failed` from its end on, `done` and `failed`, which the host reads, from the engine's reset on."""
+
+    def __init__(self):
+        self.done = Signal()
+        self.failed = Signal()
+        self.report = Signal(report_shape)
+        self.next_done = Signal()
+        self.next_failed = Signal()
+
+    def forget(self):
+        """What the host may read of the last run."""
+        return [self.done.eq(0), self.failed.eq(0), self.report.eq(0)]
+
+    def open(self):
+        """The run has not ended, or nobody wants to know how."""
+        return [self.next_done.eq(0), self.next_failed.eq(0)]
+
+    def take(self, engine):
+        """The run ends as the engine says in this cycle."""
+        return [
+            self.report.eq(Mux(engine.error, engine.report, 0)),
+            self.next_failed.eq(engine.error),
+            self.next_done.eq(~engine.error),
+        ]
+
+    def fail(self, code):
+        """The run ends with an error that is not the engine's."""
+        return [
+            self.report.eq(0),
+            self.report.code.eq(code.value),
+            self.next_failed.eq(1),
+            self.next_done.eq(0),
+        ]
+
+    def show(self):
+        return [self.done.eq(self.next_done), self.failed.eq(self.next_failed)]
+
+
+class Silence:
+    """Cycles without a transfer or event: none after one that was not `still`, else `quiet`."""
+
+    def __init__(self):
+        self.quiet = Signal(32)
+        self.still = Signal()
+
+    def count(self, active, events=()):
+        return [
+            self.still.eq(~Cat(active, events).any()),
+            self.quiet.eq(Mux(self.still, self.quiet + 1, 1)),
+        ]
+
+
 class Shell(wiring.Component):
     """The top of a design: an engine behind an AXI4-Lite subordinate and AXI4 managers with the names that Verilog users expect.
 
@@ -78,17 +131,10 @@ class Shell(wiring.Component):
         self._join(m, "s_axil", self.registers.axil, self.control.flip())
 
         self._guards(m)
-        self.done = Signal()
-        self.failed = Signal()
-        self.report = Signal(report_shape)
+        self.outcome, self.silence = Outcome(), Silence()
         self.cycles = Signal(self.register_map.cycle_bits)
-        # cycles without a transfer or event: none after one that was not `still`, else `quiet`
-        self.quiet = Signal(32)
-        self.still = Signal()
         self.running = Signal()
         self.begun = Signal()  # a run begins, or fails to
-        self.next_done = Signal()
-        self.next_failed = Signal()
         m.d.comb += [
             self.registers.busy.eq(self.busy),
             self.registers.dead.eq(self.dead),
@@ -125,17 +171,15 @@ class Shell(wiring.Component):
     def _begin(self, m):
         """What the host asks for while no run is under way."""
         with m.If(self.registers.reset):
-            self._forget(m)
-            m.d.sync += [self.next_done.eq(0), self.next_failed.eq(0)]
+            m.d.sync += [*self.outcome.forget(), *self.outcome.open()]
             self._drain(m)
         with m.Elif(self.registers.start):
-            self._forget(m)
-            m.d.sync += [self.cycles.eq(0), self.still.eq(0)]
+            m.d.sync += [*self.outcome.forget(), self.cycles.eq(0), self.silence.still.eq(0)]
             m.next = "RUN"
             self._told(m)
             with m.If(self.registers.illegal):
                 self._fail(m, ErrorCode.REGISTER)
-                m.d.sync += self.report.item.eq(self.registers.place)
+                m.d.sync += self.outcome.report.item.eq(self.registers.place)
             with m.If(self.dead):
                 self._fail(m, ErrorCode.DEAD_PORT)
 
@@ -146,9 +190,8 @@ class Shell(wiring.Component):
         with m.State("RUN"):
             m.d.sync += [
                 self.cycles.eq(self.cycles + 1),
-                *self._quiet(self._events(self.engine)),
-                self.next_done.eq(0),
-                self.next_failed.eq(0),
+                *self.silence.count(self.active, self._events(self.engine)),
+                *self.outcome.open(),
             ]
             with m.If(self.registers.reset):
                 self._drain(m)
@@ -156,28 +199,28 @@ class Shell(wiring.Component):
                 self._told(m)
             with m.Elif(
                 (self.registers.watchdog != 0)
-                & self.still
-                & (self.quiet >= self.registers.watchdog)
+                & self.silence.still
+                & (self.silence.quiet >= self.registers.watchdog)
             ):
                 self._fail(m, ErrorCode.WATCHDOG)
         with m.State("DRAIN"):
             limit = Mux(self.registers.watchdog != 0, self.registers.watchdog, PATIENCE)
-            m.d.sync += self._quiet([])
+            m.d.sync += self.silence.count(self.active)
             with m.If(self.registers.reset):  # while it ends: the host no longer wants to know how
-                m.d.sync += [self.next_done.eq(0), self.next_failed.eq(0), self.report.eq(0)]
+                m.d.sync += [*self.outcome.open(), self.outcome.report.eq(0)]
             with m.Elif(Cat(self.idle).all()):
                 m.next = "CLEAR"
             # the engine stays as it is, and so does what it offers: the protocol demands it
-            with m.Elif(self.dead | (self.still & (self.quiet >= limit))):
+            with m.Elif(self.dead | (self.silence.still & (self.silence.quiet >= limit))):
                 self._end(m)
                 m.d.sync += self.dead.eq(1)
                 m.next = "IDLE"
         with m.State("CLEAR"):
             m.d.comb += self.clear.eq(1)
             with m.If(self.registers.reset):
-                m.d.sync += [self.next_done.eq(0), self.next_failed.eq(0), self.report.eq(0)]
+                m.d.sync += [*self.outcome.open(), self.outcome.report.eq(0)]
             # a run that did not come to its end leaves things in pipelines
-            with m.Elif(self.next_done | (self.cleared == self.settling - 1)):
+            with m.Elif(self.outcome.next_done | (self.cleared == self.settling - 1)):
                 self._end(m)
                 m.d.sync += self.cleared.eq(0)
                 m.next = "REST"
@@ -187,55 +230,41 @@ class Shell(wiring.Component):
         with m.State("REST"):
             m.d.sync += self.stop.eq(0)
             with m.If(self.registers.reset):  # all is done but for what the host may read
-                self._forget(m)
+                m.d.sync += self.outcome.forget()
             m.next = "IDLE"
-
-    def _forget(self, m):
-        """What the host may read of the last run."""
-        m.d.sync += [self.done.eq(0), self.failed.eq(0), self.report.eq(0)]
-
-    def _quiet(self, events):
-        """Count cycles without a transfer or one of `events`."""
-        return [
-            self.still.eq(~Cat(self.active, events).any()),
-            self.quiet.eq(Mux(self.still, self.quiet + 1, 1)),
-        ]
 
     def _drain(self, m):
         """Bring the ports to rest, from the next cycle on."""
-        m.d.sync += [self.stop.eq(1), self.still.eq(0)]
+        m.d.sync += [self.stop.eq(1), self.silence.still.eq(0)]
         m.next = "DRAIN"
 
     def _fail(self, m, code):
         """End a run with an error that is not the engine's."""
-        m.d.sync += [self.report.eq(0), self.report.code.eq(code.value)]
-        m.d.sync += [self.next_failed.eq(1), self.next_done.eq(0)]
+        m.d.sync += self.outcome.fail(code)
         self._drain(m)
 
     def _end(self, m):
         """Show the run's end, and raise the interrupt."""
-        m.d.comb += self.registers.ended.eq(self.next_done | self.next_failed)
-        m.d.sync += [self.done.eq(self.next_done), self.failed.eq(self.next_failed)]
+        outcome = self.outcome
+        m.d.comb += self.registers.ended.eq(outcome.next_done | outcome.next_failed)
+        m.d.sync += outcome.show()
 
     def _told(self, m):
         """The run's end, if the engine says it in this cycle."""
         with m.If(self.engine.error | self.engine.done):
-            m.d.sync += [
-                self.report.eq(Mux(self.engine.error, self.engine.report, 0)),
-                self.next_failed.eq(self.engine.error),
-                self.next_done.eq(~self.engine.error),
-            ]
+            m.d.sync += self.outcome.take(self.engine)
             self._drain(m)
 
     def _values(self, m):
         """What is read in registers."""
-        values = self.registers.values
+        values, outcome = self.registers.values, self.outcome
+        report = outcome.report
         m.d.comb += [
-            values.status.eq(Cat(~self.busy, self.busy, self.done, self.failed, self.dead)),
-            values.error_code.eq(self.report.code),
-            values.error_block.eq(self.report.block),
-            values.error_line.eq(self.report.line),
-            values.error_item.eq(self.report.item),
+            values.status.eq(Cat(~self.busy, self.busy, outcome.done, outcome.failed, self.dead)),
+            values.error_code.eq(report.code),
+            values.error_block.eq(report.block),
+            values.error_line.eq(report.line),
+            values.error_item.eq(report.item),
             values.cycles.eq(self.cycles),
             self.irq.eq(self.registers.irq),
         ]

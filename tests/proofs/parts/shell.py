@@ -519,7 +519,11 @@ PROOFS = [
         "it from cycle 0 on (the watchdog after 1 to 3 cycles without a transfer or event); an engine "
         "that was not done is reset for as long as it needs",
         status,
-        Defect(_SHELL, "& (self.quiet >= self.registers.watchdog)", "& (self.quiet == 1)"),
+        Defect(
+            _SHELL,
+            "& (self.silence.quiet >= self.registers.watchdog)",
+            "& (self.silence.quiet == 1)",
+        ),
     ),
     Proof(
         "hdl.shell.Shell",
