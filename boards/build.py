@@ -46,8 +46,7 @@ class Slow(Exception):
 
 @dataclass(frozen=True)
 class Build:
-    """A bitstream and what is known of it. `runs`: (seed, Fmax, seconds) of every seed tried; `cells`: the netlist's cells by type; `files`: the
-    bitstream, and the netlist as Verilog."""
+    """A bitstream and what is known of it."""
 
     board: str
     clock_mhz: float
@@ -56,12 +55,12 @@ class Build:
     advice: str
     seed: int
     resources: Resources
-    runs: tuple[tuple[int, float | None, float], ...]
+    runs: tuple[tuple[int, float | None, float], ...]  #: seed, Fmax and seconds of every seed tried
     seconds: float
-    cells: dict[str, int]
+    cells: dict[str, int]  #: cells of the netlist, by type
     versions: dict[str, str]
     digest: str
-    files: dict[str, bytes]
+    files: dict[str, bytes]  #: the bitstream, and the netlist as Verilog
 
     def report(self) -> dict[str, Any]:
         """Return what the build's JSON says; the same for the same inputs (no times)."""

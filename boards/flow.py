@@ -62,16 +62,16 @@ class Placed:
 
 @dataclass(frozen=True)
 class Flow:
-    """How a family's bitstreams are made. `cells`: nextpnr's names for look-up tables, flip-flops, multiplier blocks and block RAMs; `place`, `pack`:
-    arguments of placer and packer, with the names that `_place` fills in."""
+    """How a family's bitstreams are made."""
 
     synth: str
     tools: tuple[str, ...]
     constraints: str
     suffix: str
+    #: nextpnr's names for look-up tables, flip-flops, multiplier blocks and block RAMs
     cells: tuple[tuple[str, ...], ...]
-    place: str
-    pack: str
+    place: str  #: arguments of the placer, with the names that `_place` fills in
+    pack: str  #: arguments of the packer
 
 
 FLOWS: dict[str, Flow] = {

@@ -16,13 +16,12 @@ _ADDED = re.compile(
 
 @dataclass(frozen=True)
 class Timing:
-    """`fmax_mhz`: of the clock that is shortest of what is asked of it (`asked_mhz`, 0 if not known), None where the report has none. `path`: its critical
-    path; `advice`: what would make it shorter ("" if not known)."""
+    """What a timing report says of the clock that is shortest of what is asked of it."""
 
-    fmax_mhz: float | None
-    path: str = ""
-    advice: str = ""
-    asked_mhz: float = 0.0
+    fmax_mhz: float | None  #: None where the report has none
+    path: str = ""  #: critical path of that clock
+    advice: str = ""  #: what would make it shorter, "" if not known
+    asked_mhz: float = 0.0  #: 0 if not known
 
     @property
     def share(self) -> float:

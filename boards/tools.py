@@ -50,9 +50,9 @@ class Overdue(ToolError):
 
 @dataclass(frozen=True)
 class Tool:
-    """A function `call` of `module`, of PyPI's `package`."""
+    """A function of a module."""
 
-    package: str
+    package: str  #: its package on PyPI
     module: str
     call: str
 

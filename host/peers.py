@@ -26,38 +26,33 @@ _RAPL = Path("/sys/class/powercap")
 
 @dataclass(frozen=True)
 class Peer:
-    """A program beside ours.
-
-    `rows`: of its data; `prepare`: makes what `run` is given, not timed; `run(prepared, rows,
-    threads)`: does the work on the first rows, and returns its result; `loss`: of a result, None
-    where it computes the same updates as we do; `parallel`: whether more threads than one mean
-    anything; `goal`: the loss that it must not exceed, where nobody says another.
-    """
+    """A program beside ours."""
 
     name: str
-    rows: int
-    prepare: Callable[[], Any]
+    rows: int  #: rows of its data
+    prepare: Callable[[], Any]  #: makes what `run` is given; not timed
+    #: `run(prepared, rows, threads)` does the work on the first rows, and returns its result
     run: Callable[[Any, int, int], Any]
+    #: loss of a result; None where it computes the same updates as we do
     loss: Callable[[Any], float] | None = None
-    parallel: bool = True
-    goal: float | None = None
+    parallel: bool = True  #: more threads than one mean anything
+    goal: float | None = None  #: loss that it must not exceed, where nobody says another
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A peer's seconds for all rows. `runs`: of which it is the best; `rows_run`: fewer than `rows`
-    where it was scaled; `joules`: of a run, None where nothing measures them; `watts`: the CPU's, where a user says them."""
+    """A peer's seconds for all rows."""
 
     name: str
     threads: int
     seconds: float
-    runs: int
+    runs: int  #: runs of which it is the best
     rows: int
-    rows_run: int
+    rows_run: int  #: fewer than `rows` where it was scaled
     loss: float | None = None
     reached: bool | None = None
-    joules: float | None = None
-    watts: float | None = None
+    joules: float | None = None  #: joules of a run, None where nothing measures them
+    watts: float | None = None  #: the CPU's, where a user says them
 
     def beside(self) -> Beside:
         """Return what a verdict needs of it."""

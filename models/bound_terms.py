@@ -50,16 +50,13 @@ class Terms:
 
 @dataclass(frozen=True)
 class Machine(Terms):
-    """What no plan of a kernel on a machine beats. It knows no option, so it is the same for all of them.
+    """What no plan of a kernel on a machine beats. It knows no option, so it is the same for all of them."""
 
-    memory: what must be moved over all ports' pins. products: those that must be formed, over as many multipliers as the part has, or has
-    look-up tables for. recurrence: what must come one after the other, with units without number. link: what streams over the host's link.
-    """
-
-    memory: int
+    memory: int  #: what must be moved over all ports' pins
+    #: that must be formed, over as many multipliers as the part has, or has look-up tables for
     products: int
-    recurrence: int
-    link: int = 0
+    recurrence: int  #: what must come one after the other, with units without number
+    link: int = 0  #: what streams over the host's link
 
     @classmethod
     def of(

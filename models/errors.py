@@ -125,17 +125,20 @@ class ErrorEntry:
 
 @dataclass(frozen=True)
 class HardwareError:
-    """One error report. `block` is the page's index in the run's pages (or what the engine counts
-    in place of pages), `line` the 1-based line pointer (0: none), `item` what of it, counted from 1
-    as the code says (0: none): of a value that does not fit, its flat position in the tuple. `column`,
-    `detail`: which column it is about, and what was found, where that is known; `advice`: what to do, where the code's hint does not help."""
+    """One error report."""
 
     code: NamedCode
+    #: the page's index in the run's pages, or what the engine counts in place of pages
     block: int = 0
-    line: int = 0
+    line: int = 0  #: the line pointer, from 1 on; 0: none
+    #: what of it, from 1 on as the code says: of a value that does not fit, its flat position in
+    #: the tuple; 0: none
     item: int = 0
+    #: the column that it is about, where that is known
     column: str = field(default="", compare=False, kw_only=True)
+    #: what was found, where that is known
     detail: str = field(default="", compare=False, kw_only=True)
+    #: what to do, where the code's hint does not help
     advice: str = field(default="", compare=False, kw_only=True)
 
     @property

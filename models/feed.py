@@ -27,15 +27,14 @@ _MOST = 1 << 16
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of a constant rate. `amount`: of all that passes, in units; `rate`: units a second;
-    `latency`: seconds, at the first of every `burst` chunks (0: all chunks are one burst);
-    `buffers`: chunks that may lie behind it or be in the next stage (None: without end)."""
+    """A stage of a constant rate."""
 
     name: str
-    amount: Fraction | int
-    rate: Fraction | int
-    latency: Fraction | int = 0
-    burst: int = 0
+    amount: Fraction | int  #: all that passes, in units
+    rate: Fraction | int  #: units a second
+    latency: Fraction | int = 0  #: seconds, at the first chunk of every burst
+    burst: int = 0  #: chunks; 0: all are one burst
+    #: chunks that may lie behind it or be in the next stage; None: without end
     buffers: int | None = 2
 
     def __post_init__(self) -> None:
@@ -134,12 +133,11 @@ def arrivals(stages: Sequence[Stage], chunks: int, share: Fraction | None = None
 
 @dataclass(frozen=True)
 class Decoded:
-    """Without Striders the host takes tuples out of pages: `rows` of them at `rows_per_s`, as our own
-    decoder was measured, into `bytes` of values for the link."""
+    """What the host does without Striders: it takes tuples out of pages."""
 
     rows: int
-    rows_per_s: Fraction | int
-    bytes: int
+    rows_per_s: Fraction | int  #: as our own decoder was measured to do
+    bytes: int  #: bytes of values, for the link
 
 
 @dataclass(frozen=True)

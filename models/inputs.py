@@ -50,16 +50,13 @@ class InputError(Error):
 
 @dataclass(frozen=True)
 class Input:
-    """A kind of file from outside. All methods raise what `error` makes, and nothing else.
+    """A kind of file from outside. All methods raise what `error` makes, and nothing else."""
 
-    `name`: with its article, as "a profile"; `hint`: how to get a right one; `error`: takes message and hint; `most`: bytes of a file;
-    `mark`: bytes that each has, and where: they are looked at before the rest is read.
-    """
-
-    name: str
-    hint: str
-    error: Callable[[str, str], Exception] = InputError
-    most: int = 1 << 28
+    name: str  #: with its article: "a profile"
+    hint: str  #: how to get a right one
+    error: Callable[[str, str], Exception] = InputError  #: takes message and hint
+    most: int = 1 << 28  #: bytes of a file, at most
+    #: where bytes are that each file has, and which: they are looked at before the rest is read
     mark: tuple[int, bytes] = 0, b""
 
     def open(self, path: str | os.PathLike[str]) -> BinaryIO:

@@ -42,14 +42,13 @@ class Storage:
 
 @dataclass(frozen=True)
 class Mapped:
-    """What a memory becomes: block RAMs (AMD's in halves, 18 Kb), UltraRAMs, cells of LUT RAM (four look-up tables), or bits of flip-flops; `banks` of which
-    one is chosen by the upper address."""
+    """What a memory becomes."""
 
-    blocks: int = 0
-    cells: int = 0
-    bits: int = 0
-    banks: int = 1
-    ultra: int = 0
+    blocks: int = 0  #: block RAMs, AMD's in halves of 18 Kb
+    cells: int = 0  #: cells of LUT RAM: four look-up tables
+    bits: int = 0  #: bits of flip-flops
+    banks: int = 1  #: banks, of which the upper address chooses one
+    ultra: int = 0  #: UltraRAMs
 
 
 @dataclass(frozen=True)

@@ -64,16 +64,17 @@ class Arrivals(Protocol):
 
 @dataclass
 class Line:
-    """Arrivals over a line that brings a page in `interval` cycles, one after the other, and waits while the ring is full.
+    """Arrivals over a line that brings one page after the other, and waits while the ring is full.
 
-    Pages come in cycles that are `phase` modulo `turn`, so that the lines of several ports do not raise their registers at once. As a host keeps no such time,
-    cycles of a line are an estimate of a board's; a simulation keeps it (`sim.machine.Feed`).
+    As a host keeps no such time, cycles of a line are an estimate of a board's; a simulation keeps it (`sim.machine.Feed`).
     """
 
     slots: int
     total: int  #: pages over all epochs
-    interval: int
+    interval: int  #: cycles from page to page
     way: int = 4  #: cycles from when a slot is free to when the line begins with its page
+    #: pages come in cycles that are `phase` modulo `turn`, so that lines of several ports do not
+    #: raise their registers at once
     phase: int = 0
     turn: int = 4
     begins: int = 0  #: the cycle of the first one

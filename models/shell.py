@@ -47,12 +47,12 @@ class Interrupt(IntFlag):
 
 @dataclass(frozen=True)
 class Register:
-    """One value in the map. `offset` in bytes; `bits` is 32 or 64; `access` is "ro", "rw" or "w1" (acts on ones written)."""
+    """One value in the map."""
 
     name: str
-    offset: int
-    bits: int
-    access: str
+    offset: int  #: in bytes
+    bits: int  #: 32 or 64
+    access: str  #: "ro", "rw" or "w1" (acts on ones written)
     doc: str
 
 
@@ -60,29 +60,27 @@ class Register:
 class Legal:
     """The values of a register with which a run may start: the multiples of `multiple` from `least` to `most`.
 
-    From an address on lie `size` bytes, and of `each` register as many more for each one that it counts; they end before the last byte that
-    the width can name.
+    Bytes from an address on end before the last byte that the width can name.
     """
 
     least: int = 0
     most: int | None = None  #: None for what the width holds
     multiple: int = 1
-    size: int = 0
-    each: tuple[tuple[str, int], ...] = ()
+    size: int = 0  #: bytes that lie from an address on
+    each: tuple[tuple[str, int], ...] = ()  #: bytes more by register, for each one that it counts
     apart: tuple[str, ...] = ()  #: registers of addresses whose bytes may not be among them
 
 
 @dataclass(frozen=True)
 class EngineRegister:
-    """A value that the host sets before a start and the engine reads: 1 to 64 bits wide, `reset` until written. `live`: the host may
-    set it in a run, too. `legal`: with which values a run may start; None for any of the width."""
+    """A value that the host sets before a start and the engine reads."""
 
     name: str
-    bits: int = 32
+    bits: int = 32  #: 1 to 64
     doc: str = ""
-    reset: int = 0
-    live: bool = False
-    legal: Legal | None = None
+    reset: int = 0  #: its value until it is written
+    live: bool = False  #: the host may set it in a run, too
+    legal: Legal | None = None  #: values with which a run may start; None for any of the width
 
     @property
     def rule(self) -> Legal:
@@ -131,15 +129,12 @@ def address(
 
 @dataclass(frozen=True)
 class Counter:
-    """An event counter: it grows by the engine's signal of `step_bits` bits each busy cycle, modulo 2**`bits`; 0 at a start.
-
-    `progress` says whether its events show the watchdog that the run goes on; a counter of waiting cycles does not.
-    """
+    """An event counter: it grows by the engine's signal in each busy cycle, modulo 2**`bits`, from 0 at a start."""
 
     name: str
     doc: str = ""
-    step_bits: int = 1
-    progress: bool = True
+    step_bits: int = 1  #: width of the signal
+    progress: bool = True  #: events show the watchdog that the run goes on; waiting cycles do not
     bits: int = 48
 
 

@@ -13,13 +13,13 @@ WORTH = 1.5
 
 @dataclass(frozen=True)
 class Beside:
-    """What another program took for the same work. `name` as in reports, `scaled`: from fewer rows;
-    `reached`: whether its loss is at most ours, None where it computes the same updates."""
+    """What another program took for the same work."""
 
-    name: str
+    name: str  #: as in reports
     threads: int
     seconds: float
-    scaled: bool = False
+    scaled: bool = False  #: from fewer rows
+    #: its loss is at most ours; None where it computes the same updates
     reached: bool | None = None
 
     def __str__(self) -> str:

@@ -32,18 +32,14 @@ def round_up(size: int, unit: int = PAGE) -> int:
 
 @dataclass(frozen=True)
 class Ended:
-    """How one start of an engine ended.
+    """How one start of an engine ended."""
 
-    `error`: what ended it early; `cycles` and `counters`: the hardware's own; bytes that its ports
-    moved (0 where the machine does not count them); `seconds`: wall time of the run alone.
-    """
-
-    error: HardwareError | None
-    cycles: int
-    counters: Mapping[str, int]
-    bytes_read: int
-    bytes_written: int
-    seconds: float
+    error: HardwareError | None  #: what ended it early
+    cycles: int  #: the hardware's own count
+    counters: Mapping[str, int]  #: the hardware's own
+    bytes_read: int  #: that ports read; 0 where the machine does not count them
+    bytes_written: int  #: that ports wrote
+    seconds: float  #: wall time of the run alone
 
 
 class Hung(Error):
@@ -56,13 +52,12 @@ class Hung(Error):
 
 @dataclass(frozen=True)
 class Feed:
-    """Pages that come into a port's ring while a run goes on (`models.ring`): `pages` (count, bytes of a page), again and again, into slots from address
-    `at` on. A simulation brings them as `line` says, a device as fast as it can."""
+    """Pages that come into a port's ring while a run goes on (`models.ring`), again and again."""
 
     ring: Ring
-    pages: NDArray[np.uint8]
-    at: int
-    line: Line
+    pages: NDArray[np.uint8]  #: (count, bytes of a page)
+    at: int  #: address of the slots
+    line: Line  #: when a simulation brings them; a device does as fast as it can
 
 
 class Transfer(NamedTuple):

@@ -52,18 +52,17 @@ _WALKERS = 8
 
 @dataclass(frozen=True)
 class Point:
-    """What is chosen freely: `interval` is what units are counted for, `more` are units beyond that, `slots` and `pages` multiply what the stream asks for;
-    `thorough`: as of `schedule`."""
+    """What is chosen freely."""
 
     lanes: int
     threads: int
     ports: int
     walkers: int
-    interval: int
-    slots: int = 1
-    pages: int = 1
-    more: tuple[tuple[Key, int], ...] = ()
-    thorough: bool = False
+    interval: int  #: the interval that units are counted for
+    slots: int = 1  #: multiplies the slots that the stream asks for
+    pages: int = 1  #: multiplies the pages that the stream asks for
+    more: tuple[tuple[Key, int], ...] = ()  #: units beyond those for `interval`
+    thorough: bool = False  #: as in `schedule`
 
 
 @dataclass(eq=False)

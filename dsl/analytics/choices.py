@@ -11,10 +11,7 @@ PREFER = ("time", "area", "energy")
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user fixes; None leaves it to the planner. `fill`: how much of each of the part's resources is aimed at, more is taken only
-    where nothing else fits; `prefer`: one of `PREFER`; `place`: by model with rows "chip", "memory", or "memory:64" with
-    64 rows held on the chip; `hot`: by model the rows that are held throughout, the hottest first, as far as there are lines;
-    `dedupe`: an index whose rows are those that the tuple before it in its batch had is not looked up again."""
+    """What the user fixes; None leaves it to the planner."""
 
     lanes: int | None = None
     threads: int | None = None
@@ -26,8 +23,13 @@ class Choices:
     on_index: str = "error"
     on_unseen: str = "error"
     visibility: str = "hints"
-    prefer: str = "time"
+    prefer: str = "time"  #: one of `PREFER`
+    #: share of each of the part's resources that is aimed at; more is taken only where nothing else
+    #: fits
     fill: float = 0.80
+    #: by model with rows: "chip", "memory", or "memory:64" with 64 rows held on the chip
     place: Mapping[str, str] = field(default_factory=dict)
+    #: by model, rows that are held throughout, the hottest first, as far as there are lines
     hot: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    #: an index with the rows of the tuple before it in its batch is not looked up again
     dedupe: bool = False

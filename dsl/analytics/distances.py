@@ -12,12 +12,12 @@ from .times import Times
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """`later` starts `step` cycles behind `first` at least; or, where `turns`, its next turn in the next batch does."""
+    """`later` starts behind `first`."""
 
     later: int
     first: int
-    step: int
-    turns: bool = False
+    step: int  #: cycles between them, at least
+    turns: bool = False  #: it is the next turn of `later`, in the next batch
 
     def least(self, batch: int) -> int:
         """Return what the starts of one batch are apart at least."""

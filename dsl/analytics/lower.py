@@ -28,23 +28,19 @@ MAX_PLANNED = 1_000
 
 @dataclass
 class Program:
-    """Operations in dependence order over buffers; what is fixed for a run, with its values; the buffers of the convergence
-    flag and of the score. `waits`: a batch's changes of rows, of tuple after tuple, wait for its end; `by_row`: and for changes of their own
-    rows, but for no others.
-
-    `known`: what `times.Times` has found of it.
-    """
+    """Operations in dependence order over buffers."""
 
     lanes: int
     buffers: list[Buffer]
     ops: list[Op]
     models: list[int]
-    runs: list[int]
+    runs: list[int]  #: buffers of what is fixed for a run
     run_values: list[np.ndarray]
-    until: int | None
-    score: int | None = None
-    waits: bool = False
-    by_row: bool = False
+    until: int | None  #: the buffer of the convergence flag
+    score: int | None = None  #: the buffer of the score
+    waits: bool = False  #: a batch's changes of rows, of tuple after tuple, wait for its end
+    by_row: bool = False  #: they wait for changes of their own rows too, but for no others
+    #: what `times.Times` has found of it
     known: dict[str, dict] = field(default_factory=dict, repr=False, compare=False)
 
 

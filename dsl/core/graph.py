@@ -40,11 +40,11 @@ class Node:
 
 @dataclass
 class Variable:
-    """A parameter of the kernel. `kind` is "input", "output", "model" or "meta"; `dims` as written (names or integers)."""
+    """A parameter of the kernel."""
 
     name: str
-    kind: str
-    dims: tuple[str | int, ...]
+    kind: str  #: "input", "output", "model" or "meta"
+    dims: tuple[str | int, ...]  #: as written: names or integers
     shape: tuple[int, ...]
     span: Span
     node: int
@@ -65,24 +65,21 @@ class Uniform:
 class Graph:
     """A kernel, checked: shapes known, regions assigned, every model returned.
 
-    `returns` holds one node index per model, in the order of the models among the parameters. `until` is a scalar node or None.
-    `merge_count` is the batch's length in tuples (1 without any merge, 0 for the whole epoch).
-
-    `scoring` is the graph of the kernel's score, None where it has none, for the reason that `unscored` gives. It learns
-    nothing: `score` is the score's name, `returns` its node, its models are those that it uses.
+    The graph of a score learns nothing: `returns` is the score's node, its models are those that it uses.
     """
 
     name: str
     nodes: list[Node]
     variables: dict[str, Variable]
+    #: a node for each model, in the order of the models among the parameters
     returns: tuple[int, ...]
-    until: int | None
+    until: int | None  #: a scalar node
     epochs: int
-    merge_count: int
+    merge_count: int  #: tuples of a batch: 1 without any merge, 0 for the whole epoch
     source: str = ""  #: the kernel's text, for diagnostics and profiles
-    score: str = ""
-    scoring: Graph | None = None
-    unscored: str = ""
+    score: str = ""  #: the score's name
+    scoring: Graph | None = None  #: the graph of the kernel's score, None where it has none
+    unscored: str = ""  #: why it has none
 
     def of_kind(self, kind: str) -> list[Variable]:
         return [v for v in self.variables.values() if v.kind == kind]

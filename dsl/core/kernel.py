@@ -37,20 +37,18 @@ class Option:
 
 @dataclass
 class AnyKernel(ABC):
-    """What kernels of all dialects have: a name, parameters, a place in a file, and a check.
-
-    `name_span` is the place of its name; `warnings` and `walked` (`dsl.core.passes`) are those of the latest check or trace; `keyword` is the
-    word that it begins with.
-    """
+    """What kernels of all dialects have: a name, parameters, a place in a file, and a check."""
 
     name: str
     file: str
     source: str | None
     parameters: list[Parameter]
     name_span: Span
+    #: what the latest check or trace warned of
     warnings: list[Diagnostic] = field(default_factory=list, kw_only=True)
+    #: forms that the latest check or trace left (`dsl.core.passes`)
     walked: tuple[Walked, ...] = field(default=(), kw_only=True)
-    keyword: ClassVar[str]
+    keyword: ClassVar[str]  #: the word that it begins with
     title: ClassVar[str] = "kernel"  #: what messages call it
 
     @property

@@ -18,26 +18,18 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Elementwise:
-    """An operation on elements; the shapes of its operands broadcast as in NumPy.
-
-    Parameters
-    ----------
-    float64: its meaning on arrays.
-    operands: their names, where it is a function.
-    symbol: its operator; of one operand where `operands` has one.
-    unit: the arithmetic unit, of its own name unless given.
-    costly: whether a unit is too large for every lane: it then takes one element a cycle unless that were the bottleneck.
-    nonzero: the operand, if any, that must not be a constant 0.
-    """
+    """An operation on elements; the shapes of its operands broadcast as in NumPy."""
 
     name: str
-    float64: Callable[..., Array]
+    float64: Callable[..., Array]  #: its meaning on arrays
     doc: str = ""
-    operands: tuple[str, ...] = ("v",)
-    symbol: str = ""
-    unit: str = ""
+    operands: tuple[str, ...] = ("v",)  #: their names, where it is a function
+    symbol: str = ""  #: its operator; of one operand where `operands` has one
+    unit: str = ""  #: the arithmetic unit, of its own name unless given
+    #: its unit is too large for every lane: it takes one element a cycle unless that were the
+    #: bottleneck
     costly: bool = False
-    nonzero: int | None = None
+    nonzero: int | None = None  #: the operand, if any, that must not be a constant 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unit", self.unit or self.name)
@@ -45,25 +37,17 @@ class Elementwise:
 
 @dataclass(frozen=True)
 class Reduction:
-    """An operation that combines all elements, or those along one axis, which is then gone.
-
-    Parameters
-    ----------
-    float64: its meaning on an array and a tuple of axes, called with `axis=`.
-    unit: what combines two elements.
-    before: the unit that each element passes with itself first, if any; `after`: the one that the result passes.
-    scalar: the elementwise operation that it is on a single element, if any.
-    too_many: what a message adds where it is given two values.
-    """
+    """An operation that combines all elements, or those along one axis, which is then gone."""
 
     name: str
+    #: its meaning on an array and a tuple of axes, called with `axis=`
     float64: Callable[..., Array]
     doc: str
-    unit: str
-    before: str = ""
-    after: str = ""
-    scalar: str = ""
-    too_many: str = ""
+    unit: str  #: what combines two elements
+    before: str = ""  #: the unit that each element passes with itself first, if any
+    after: str = ""  #: the unit that the result passes, if any
+    scalar: str = ""  #: the elementwise operation that it is on a single element, if any
+    too_many: str = ""  #: what a message adds where it is given two values
 
 
 @dataclass(frozen=True)

@@ -30,48 +30,42 @@ class HostNode:
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass of the units over the state: S' = d ⊙ S + k vᵀ where it has a `k`, and Sᵀ q of what is there then where it has a `q`.
+    """One pass of the units over the state: S' = d ⊙ S + k vᵀ where it has a `k`, and Sᵀ q of the new state where it has a `q`. Operands are nodes."""
 
-    `d`, `k`, `v`, `q`: the nodes of the operands (no `d`: ones); in attend `v` alone; of a cache that grows, `k` is the row that it takes
-    before; `result`: the name that the nodes of op "unit" have which stand for what it reads; `waits`: whether operands depend on results of the
-    same token or of those before, which the host must have first.
-    """
-
-    d: int | None = None
-    k: int | None = None
-    v: int | None = None
+    d: int | None = None  #: None: ones
+    k: int | None = None  #: in a cache that grows, the row that it takes before
+    v: int | None = None  #: the only operand of an attend
     q: int | None = None
+    #: name that the nodes of op "unit" have which stand for what it reads
     result: str | None = None
+    #: operands depend on results of the same token or of earlier ones, which the host must have
+    #: first
     waits: bool = False
 
 
 @dataclass(frozen=True)
 class Recurrent:
-    """A recurrence in the unit's form.
-
-    `mode`: "update", "score" (a cache's rows times q) or "attend" (weights times a cache's rows); `passes`: of a token, in order; `output`: the node
-    of the result; `state`, `inputs`: names; `sizes`: of the state, None where they are not known; `turned`: the
-    unit's rows are the state's columns, because the output is S @ q; `held`: the states that are the host's, vectors and numbers, with the
-    nodes of their new values; `late`: those of them that depend on results; `values`: of attention ("attention"), the cache of values
-    with its sizes, and `scores`: the node that the keys give.
-    """
+    """A recurrence in the unit's form."""
 
     name: str
+    #: "update", "score" (a cache's rows times q) or "attend" (weights times a cache's rows)
     mode: str
-    state: str
-    inputs: tuple[str, ...]
-    sizes: tuple[int | None, int | None]
+    state: str  #: its name
+    inputs: tuple[str, ...]  #: their names
+    sizes: tuple[int | None, int | None]  #: sizes of the state, None where they are not known
     nodes: tuple[HostNode, ...]
-    passes: tuple[Pass, ...]
-    output: int
+    passes: tuple[Pass, ...]  #: passes of a token, in order
+    output: int  #: the node of the result
     source: str = ""
     dims: tuple[tuple[str, tuple[str | int, ...]], ...] = ()
     extra_sizes: tuple[tuple[str, int], ...] = ()  #: of other dimensions by name
-    turned: bool = False
+    turned: bool = False  #: the unit's rows are the state's columns, because the output is S @ q
+    #: states that are the host's, vectors and numbers, with the nodes of their new values
     held: tuple[tuple[str, int], ...] = ()
-    late: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()  #: states of the host that depend on results
+    #: in attention ("attention"): the cache of values with its sizes
     values: tuple[str, int | None, int | None] | None = None
-    scores: int = -1
+    scores: int = -1  #: in attention: the node that the keys give
 
     @property
     def parts(self) -> tuple[Recurrent, ...]:

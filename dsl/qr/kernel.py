@@ -32,21 +32,18 @@ from .functions import (
 
 @dataclass(frozen=True)
 class FitGraph:
-    """A fit kernel, checked.
-
-    `features` is the key's or the input's name, `label` the output's (None: the key's rank or slot). `columns`: those of the model with its bias; for keys
-    that of the longest window. `target` is None over numeric columns. `intercept`, `ridge`, `ridge_per`: of those, as `least_squares` has them.
-    """
+    """A fit kernel, checked."""
 
     name: str
-    features: str
-    label: str | None
-    columns: int
-    target: Label | None
+    features: str  #: name of the key or the input
+    label: str | None  #: name of the output; None: the key's rank or slot
+    columns: int  #: columns of the model with its bias; for keys, of the longest window
+    target: Label | None  #: None over numeric columns
     method: Method
     incremental: bool
     span: Span
     source: str = ""
+    #: of numeric columns, as `least_squares` has it, and so are the next two
     intercept: bool = True
     ridge: float = 0.0
     ridge_per: str = "weight"

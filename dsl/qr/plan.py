@@ -51,11 +51,11 @@ _SOLVERS = (1, 2, 3, 4, 6, 8, 12, 16)
 
 @dataclass(frozen=True)
 class Load:
-    """What an engine is planned for: a refit of a group of `rows`, `new` of which came and as many as `gone` went, in windows as long as they may be."""
+    """What an engine is planned for: a refit of a group, in windows as long as they may be."""
 
-    rows: int = 1000
-    new: int = 50
-    gone: int = 0
+    rows: int = 1000  #: rows of the group
+    new: int = 50  #: rows that came
+    gone: int = 0  #: rows that went
 
     def work(self, config: FitPlan) -> Work:
         """Such a refit, with the passes over all rows that the engine makes."""

@@ -60,7 +60,7 @@ class FreeFrames(wiring.Component):
 
     def __init__(self, config):
         self.config, self.schedule = config, FrontSchedule.of(config)
-        self.count = 2 * config.slots + 1
+        self.count = config.freed_frames
         super().__init__(
             {
                 "frame": Out(config.frame_bits),  # the next free frame

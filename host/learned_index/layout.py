@@ -9,26 +9,23 @@ from dataclasses import dataclass
 class Layout:
     """How keys are grouped and when groups are fitted again. None of it decides whether a key is found.
 
-    Args:
-        smallest, forward, backward, window: bulk load: a group grows by `forward` keys while its window is shorter than `window` bytes, then shrinks by
-            `backward` while it is longer, not below `smallest` keys (SIA: 400, 550, 50 and 4).
-        largest: a group with more keys is split.
-        buffer: a group is fitted again once so many keys wait in its buffer.
-        tombstones: or once this share of its array is deleted (at least `buffer` keys).
-        span: positions that a model's window may span; beyond, the byte window is chosen anew, and then the group is split if it has 2 × `smallest`
-            keys.
-        crumbs: a group with fewer keys is joined to its neighbour.
+    At bulk load a group grows by `forward` keys while its window is shorter than `window` bytes, then shrinks by `backward` keys while it is
+    longer, not below `smallest` keys (SIA: 400, 550, 50 and 4).
     """
 
     smallest: int = 400
     forward: int = 550
     backward: int = 50
     window: int = 4
-    largest: int = 4096
-    buffer: int = 64
+    largest: int = 4096  #: a group with more keys is split
+    buffer: int = 64  #: keys in a group's buffer with which it is fitted again
+    #: share of a group's array that is deleted, `buffer` keys at least, with which it is fitted
+    #: again
     tombstones: float = 0.25
+    #: positions that a model's window may span; beyond, the byte window is chosen anew, and then
+    #: the group is split if it has 2 × `smallest` keys
     span: int = 256
-    crumbs: int = 100
+    crumbs: int = 100  #: a group with fewer keys is joined to its neighbour
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -51,17 +48,13 @@ class Layout:
 
 @dataclass
 class Statistics:
-    """What keeping the models has cost since the index was made or `clear_statistics`.
+    """What keeping the models has cost since the index was made or `clear_statistics`."""
 
-    refits: groups fitted again. builds: groups fitted anew in another window or another cut. splits, joins: of groups. changed: keys put in and taken
-    out by refits. rows: keys of all fitted groups. seconds: time in all of this, merging arrays included; fitting: the part of it that the trainer took.
-    """
-
-    refits: int = 0
-    builds: int = 0
+    refits: int = 0  #: groups fitted again
+    builds: int = 0  #: groups fitted anew in another window or another cut
     splits: int = 0
     joins: int = 0
-    changed: int = 0
-    rows: int = 0
-    seconds: float = 0.0
-    fitting: float = 0.0
+    changed: int = 0  #: keys put in and taken out by refits
+    rows: int = 0  #: keys of all fitted groups
+    seconds: float = 0.0  #: seconds of all of this, merging arrays included
+    fitting: float = 0.0  #: seconds that the trainer took

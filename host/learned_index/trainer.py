@@ -91,15 +91,12 @@ class Model:
 
 @dataclass(frozen=True)
 class Change:
-    """What became of a group since its model was fitted.
-
-    keys: the live keys now, in order. added: which of them (positions, ascending) are new. removed: keys that are gone, in order.
-    """
+    """What became of a group since its model was fitted."""
 
     model: Model
-    keys: list[bytes]
-    added: list[int] = field(default_factory=list)
-    removed: list[bytes] = field(default_factory=list)
+    keys: list[bytes]  #: the live keys now, in order
+    added: list[int] = field(default_factory=list)  #: positions of those that are new, ascending
+    removed: list[bytes] = field(default_factory=list)  #: keys that are gone, in order
 
 
 class TrainingError(Error, RuntimeError):

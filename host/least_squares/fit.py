@@ -39,48 +39,42 @@ _NOISE = 1e-12
 
 @dataclass(frozen=True)
 class Options:
-    """How a fit is made.
+    """How a fit is made."""
 
-    `intercept`: a bias is fitted as well; `ridge`: what a weight's square costs, the bias's nothing (columns count less their means);
-    `ridge_per`: "weight", or "sd": of weights times their column's standard deviation; `minimum_norm`: where columns depend on each
-    other, the least weights of all that fit, in place of 0 for those that others determine; `refine`: on the rows.
-    """
-
-    intercept: bool = True
+    intercept: bool = True  #: a bias is fitted as well
+    #: what a weight's square costs, the bias's nothing; columns count less their means
     ridge: float = 0.0
+    #: "weight", or "sd": of weights times their column's standard deviation
     ridge_per: str = "weight"
+    #: where columns depend on each other, the least weights of all that fit, in place of 0 for
+    #: those that others determine
     minimum_norm: bool = False
-    refine: bool = True
+    refine: bool = True  #: weights are refined on the rows
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fit of some rows.
+    """A fit of some rows."""
 
-    `bias`, `weights`: float64, 0 for columns of no weight of their own; `error`, `bias_error`: how far they may be from those of exact
-    arithmetic on the table's values; `kept`, `dependent`: columns that are independent of those before them, and the others;
-    `rows`; `preconditioner`: "none" where the sums were solved exactly, "sums", or "host": a QR factorisation of the rows in float64;
-    `steps`: passes of refinement; `residual`, `label`: roots of the sums of squares of the residuals, and of the label (less its mean where
-    there is a bias).
-
-    `triangle`: R of the columns `independent`, each of length 1, without penalties; `lengths`, `means`: of all features.
-    """
-
-    weights: NDArray[np.float64]
+    weights: NDArray[np.float64]  #: 0 for columns of no weight of their own
     bias: float
+    #: how far weights may be from those of exact arithmetic on the table's values
     error: NDArray[np.float64]
     bias_error: float
-    kept: tuple[int, ...]
-    dependent: tuple[Dependent, ...]
+    kept: tuple[int, ...]  #: columns that are independent of those before them
+    dependent: tuple[Dependent, ...]  #: the other columns
     rows: int
+    #: "none" where the sums were solved exactly, "sums", or "host": a QR factorisation of the rows
+    #: in float64
     preconditioner: str
-    steps: int
-    residual: float
-    label: float
+    steps: int  #: passes of refinement
+    residual: float  #: root of the sum of squares of the residuals
+    label: float  #: root of the sum of squares of the label, less its mean where there is a bias
+    #: R of the columns `independent`, each of length 1, without penalties
     triangle: NDArray[np.float64]
     independent: tuple[int, ...]
-    lengths: NDArray[np.float64]
-    means: NDArray[np.float64]
+    lengths: NDArray[np.float64]  #: all features' lengths
+    means: NDArray[np.float64]  #: all features' means
     options: Options
     #: sum of the rows' weights
     total: float

@@ -31,19 +31,14 @@ class Dependent:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over a aᵀ, a = (1, q of the features, q of the label), Python's integers (d + 2, d + 2), both triangles.
+    """Sums over a aᵀ, a = (1, q of the features, q of the label). The sum of 1 is the number of rows."""
 
-    `offsets`, `shifts`: a value is about (q + offset) 2**shift, features first, then the label; `exact`: columns of which it is
-    exactly that. The sum of 1 is the number of rows.
-
-    `centres`: None, or of features and label what was taken from each value before rows were multiplied by the roots of their weights;
-    the roots are the first column then, before the features.
-    """
-
-    products: NDArray[np.object_]
-    offsets: Sequence[int]
+    products: NDArray[np.object_]  #: Python's integers (d + 2, d + 2), both triangles
+    offsets: Sequence[int]  #: a value is about (q + offset) 2**shift: of features, then the label
     shifts: Sequence[int]
-    exact: Sequence[bool]
+    exact: Sequence[bool]  #: columns of which it is exactly that
+    #: of features and label, what was taken from each value before rows were multiplied by the
+    #: roots of their weights, which are then the first column
     centres: Sequence[float] | None = None
 
     @property
@@ -65,14 +60,13 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Gram:
-    """Sums over products of features and label, less their means or not, times `scale`: integers (d + 1, d + 1) in units
-    2**shift of each column. `means`: in those units, 0 where columns are not centred; `total`: of the rows' weights."""
+    """Sums over products of features and label, less their means or not, times `scale`, in units 2**shift of each column."""
 
-    products: NDArray[np.object_]
+    products: NDArray[np.object_]  #: integers (d + 1, d + 1)
     scale: int
-    means: tuple[Fraction, ...]
+    means: tuple[Fraction, ...]  #: in those units, 0 where columns are not centred
     shifts: Sequence[int]
-    total: Fraction
+    total: Fraction  #: the sum of the rows' weights
 
     def value(self, i: int, j: int) -> Fraction:
         """Return a sum over products of values."""

@@ -31,24 +31,21 @@ def asked(value: str) -> str:
 
 @dataclass(frozen=True)
 class Features:
-    """What was asked for of a table's columns.
+    """What was asked for of a table's columns."""
 
-    `named`: dates, times, enums and texts that are to become numbers; `one_hot`: those among enums
-    and texts that become one array each; `like`: the schema of a design that is to run on the
-    table, whose columns say the same, and which numbers their categories have.
-
-    `indices`: columns that choose rows of models, those that are there: texts and dictionaries among them are categories, however many, and
-    arrays are those of integers, of any length; `categories`: columns of integers that are categories. `unseen`: of an index whose category the design does
-    not know, "error", or "code", which is −1. `used`: of the columns that a kernel takes by name, whether it takes all numbers of a table where this one
-    is no array; None: it takes all.
-    """
-
-    named: tuple[str, ...] = ()
-    one_hot: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()  #: dates, times, enums and texts that are to become numbers
+    one_hot: tuple[str, ...] = ()  #: those among enums and texts that become one array each
+    #: schema of a design that is to run on the table: its columns say the same, and which numbers
+    #: their categories have
     like: Schema | None = None
+    #: columns that choose rows of models, if they are there: texts and dictionaries among them are
+    #: categories, however many; arrays are of integers, of any length
     indices: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()  #: columns of integers that are categories
+    #: an index whose category the design does not know is "error", or "code", which is −1
     unseen: str = "error"
+    #: by column that a kernel takes by name: it takes all numbers of a table where the column is no
+    #: array; None: it takes all columns
     used: Mapping[str, bool] | None = None
 
     @classmethod

@@ -34,15 +34,12 @@ NO_FIT = "does not fit a page"
 
 @dataclass(eq=False)
 class Table:
-    """A table as the hardware sees it.
-
-    `pages` has the shape (pages, schema.page_size) and holds bytes; `name` is for reports; `provenance` says how a server's table was read.
-    """
+    """A table as the hardware sees it."""
 
     schema: Schema
-    pages: npt.NDArray[np.uint8]
-    name: str = "table"
-    provenance: Provenance | None = None
+    pages: npt.NDArray[np.uint8]  #: bytes (pages, schema.page_size)
+    name: str = "table"  #: its name in reports
+    provenance: Provenance | None = None  #: how a server's table was read
 
     @cached_property
     def digest(self) -> str:

@@ -11,12 +11,10 @@ from ..numerics.formats import Codes
 
 @dataclass(frozen=True)
 class Batch:
-    """The tuples of one batch: `tuples` (n, positions) codes in row order of the groups, `group` and `thread` their places. A
-    batch may be empty (an epoch without tuples, or one whose last batch was full). `source`: port and number there of each tuple; `count`:
-    batches that it stands for."""
+    """The tuples of one batch, none for an epoch without tuples or one whose last batch was full."""
 
-    tuples: Codes
-    group: np.ndarray
-    thread: np.ndarray
-    source: np.ndarray
-    count: int = 1
+    tuples: Codes  #: codes (n, positions), in row order of the groups
+    group: np.ndarray  #: each tuple's place
+    thread: np.ndarray  #: each tuple's place
+    source: np.ndarray  #: port and number there of each tuple
+    count: int = 1  #: batches that it stands for

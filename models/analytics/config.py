@@ -72,15 +72,12 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Operand:
-    """How an operation reads a buffer: `row` and `col` name the loop that steps each index ("" stands still).
+    """How an operation reads a buffer."""
 
-    With `element` the column index counts single elements, and the one chosen is broadcast to all lanes; otherwise it counts beats.
-    """
-
-    buffer: int
-    row: str
-    col: str
-    element: bool
+    buffer: int  #: its number
+    row: str  #: the loop that steps the row; "" where it stands still
+    col: str  #: the loop that steps the column; "" where it stands still
+    element: bool  #: columns are elements, of which one goes to all lanes; else they are beats
 
 
 @dataclass(frozen=True)

@@ -27,16 +27,15 @@ from .waits import Waits
 
 @dataclass(frozen=True)
 class Cycles:
-    """When a run ends, and where its time went: `boot` (first group's sequencers start), `trained` (last update in place), `total`; the row unit as
-    it is then, None where there is none."""
+    """When a run ends, and where its time went."""
 
     total: int
-    boot: int
-    trained: int
+    boot: int  #: until the first group's sequencers start
+    trained: int  #: until the last update is in place
     groups: int
     batches: int
     tuples: int
-    rows: RowUnitModel | None = None
+    rows: RowUnitModel | None = None  #: the row unit as it is at the end, None where there is none
 
 
 @dataclass(frozen=True)

@@ -77,20 +77,19 @@ class NoRowOf(NoRow):
 
 @dataclass
 class TrainingResult:
-    """Models by name as codes (rows, cols), epochs that were run, whether the convergence test ended them.
+    """What a training comes to."""
 
-    `left_range`: how many results of operations left the format's range (`Format.left_range`), each element of each intermediate result
-    of each tuple or batch being one; `beyond`: of the first change of a row that did, its tuple's port and number there, and which row;
-    `inputs`: what was left out and counted of an epoch's rows and their values.
-    """
-
-    models: dict[str, Codes]
-    epochs: int = 0
+    models: dict[str, Codes]  #: codes (rows, cols) by name
+    epochs: int = 0  #: epochs that were run
     batches: int = 0
-    converged: bool = False
+    converged: bool = False  #: the convergence test ended them
     tuples: int = 0
+    #: results of operations that left the format's range (`Format.left_range`): each element of
+    #: each intermediate result, of each tuple or batch, is one
     left_range: int = 0
+    #: of the first change of a row that left it: its tuple's port and number there, and which row
     beyond: tuple[tuple[int, int], str] | None = None
+    #: what was left out and counted of an epoch's rows and their values
     inputs: RowCounts = field(default_factory=RowCounts)
 
 

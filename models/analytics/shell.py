@@ -54,11 +54,11 @@ def beats_bits(plan: AnalyticsPlan) -> int:
 
 @dataclass(frozen=True)
 class ScoreRoom:
-    """What holds scores on their way out: `burst` words are written at once, the queue has `words`, and so many `codes` may be under way."""
+    """What holds scores on their way out."""
 
-    burst: int
-    words: int
-    codes: int
+    burst: int  #: words that are written at once
+    words: int  #: words that the queue holds
+    codes: int  #: codes that may be under way
 
 
 def score_room(plan: AnalyticsPlan) -> ScoreRoom:
@@ -201,16 +201,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Block:
-    """Models that go in and out together, beat by beat, all of them in as many: they begin with a bus word.
-
-    `parts`; `beats`; `size`: bytes of each, a power of two; `together` of them lie in a word, or each in `words`.
-    """
+    """Models that go in and out together, beat by beat, from the beginning of a bus word on; all have as many beats."""
 
     parts: tuple[Part, ...]
     beats: int
-    size: int
-    together: int
-    words: int
+    size: int  #: bytes of a beat, a power of two
+    together: int  #: beats in a word
+    words: int  #: words that a beat takes, where it takes several
 
     @property
     def bus_words(self) -> int:

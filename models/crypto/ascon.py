@@ -28,12 +28,11 @@ _MANY = 12
 
 
 class Pace(NamedTuple):
-    """Cycles of a core: from a message's start to its first block at the earliest (`first`), from a
-    block to the next one (`block`), from the last one to the tag (`tag`)."""
+    """Cycles of a core."""
 
-    first: int
-    block: int
-    tag: int
+    first: int  #: cycles from a message's start to its first block, at least
+    block: int  #: from a block to the next one
+    tag: int  #: from the last block to the tag
 
 
 def pace(rounds: int) -> Pace:

@@ -121,13 +121,12 @@ class Symmetric:
 
 @dataclass(frozen=True)
 class Keys:
-    """What a handshake leaves. `message`: the answer; `receive`, `send`: 32 bytes each, the session's
-    keys of the initiator's messages and of the responder's; `hash`: names this handshake."""
+    """What a handshake leaves."""
 
-    message: bytes
-    receive: bytes
-    send: bytes
-    hash: bytes
+    message: bytes  #: the answer
+    receive: bytes  #: 32 bytes: the session's key of the initiator's messages
+    send: bytes  #: 32 bytes: the session's key of the responder's messages
+    hash: bytes  #: names this handshake
 
 
 def first_message(device: bytes, prologue: bytes, ephemeral: bytes, shared: bool) -> bytes:

@@ -100,15 +100,14 @@ FOLLOWS = 16
 
 
 class Instruction(NamedTuple):
-    """`to` becomes the operation of `a` and `b`, `times` times over. `body`: it belongs to the
-    ladder's body, which runs `BITS` times."""
+    """`to` becomes the operation of `a` and `b`."""
 
     op: Op
     to: int
     a: int = 0
     b: int = 0
-    times: int = 1
-    body: bool = False
+    times: int = 1  #: how often it is done
+    body: bool = False  #: it belongs to the ladder's body, which runs `BITS` times
 
 
 # registers: two points of the ladder, of which the second one has odd numbers

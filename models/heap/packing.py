@@ -159,15 +159,13 @@ def _scatter(flat: Bytes, at: Numbers, values: Bytes) -> None:
 
 @dataclass
 class _Placed:
-    """One column's values: `which` rows have one, `at` which offset in the tuple, and what bits of `t_infomask` they set.
+    """One column's values."""
 
-    `data` is a matrix of bytes, a row a value, or the values' bytes one after another with their `sizes`.
-    """
-
-    which: Numbers
-    at: Numbers
+    which: Numbers  #: rows that have one
+    at: Numbers  #: offset in the tuple
+    #: a matrix of bytes, a row a value; or the values' bytes one after another, with `sizes`
     data: Bytes
-    infomask: Numbers
+    infomask: Numbers  #: the bits of `t_infomask` that they set
     sizes: Numbers | None = None
 
     @classmethod

@@ -15,16 +15,14 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Survey:
-    """The tuples that NORMAL line pointers lead to, in page and line pointer order.
-
-    `packed`: the tuple has a compressed or out-of-line value in an array column that a kernel can use. `lengths`: of each such column,
-    how many elements its plain arrays have, 0 for those that are not one-dimensional; the default of tuples older than the column is among
-    them.
-    """
+    """The tuples that NORMAL line pointers lead to, in page and line pointer order."""
 
     block: npt.NDArray[np.int64]
     line: npt.NDArray[np.int64]
+    #: the tuple has a compressed or out-of-line value in an array column that a kernel can use
     packed: npt.NDArray[np.bool_]
+    #: by such column, elements of its plain arrays: 0 for those that are not one-dimensional; the
+    #: default of tuples older than the column is among them
     lengths: dict[str, set[int]]
 
 

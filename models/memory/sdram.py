@@ -31,23 +31,18 @@ class Command(IntEnum):
 
 @dataclass(frozen=True)
 class Cycles:
-    """The rules at one clock, in cycles from command to command.
+    """The rules at one clock, in cycles from command to command."""
 
-    rcd: ACTIVATE to READ or WRITE; rp: PRECHARGE to ACTIVATE or REFRESH; ras: ACTIVATE to PRECHARGE; rc: ACTIVATE to ACTIVATE of a bank; rfc: REFRESH to the
-    next command; wr: last data written to PRECHARGE; mrd: MODE to the next command; interval: from one REFRESH to the next at most; power_up: before
-    the first command; latency: CAS latency.
-    """
-
-    rcd: int
-    rp: int
-    ras: int
-    rc: int
-    rfc: int
-    wr: int
-    mrd: int
-    interval: int
-    power_up: int
-    latency: int
+    rcd: int  #: ACTIVATE to READ or WRITE
+    rp: int  #: PRECHARGE to ACTIVATE or REFRESH
+    ras: int  #: ACTIVATE to PRECHARGE
+    rc: int  #: ACTIVATE to ACTIVATE of a bank
+    rfc: int  #: REFRESH to the next command
+    wr: int  #: last data written to PRECHARGE
+    mrd: int  #: MODE to the next command
+    interval: int  #: from one REFRESH to the next at most
+    power_up: int  #: before the first command
+    latency: int  #: CAS latency
 
 
 @dataclass(frozen=True)

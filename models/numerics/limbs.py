@@ -31,15 +31,11 @@ def _none(*_: Any) -> Any:
 
 @dataclass(frozen=True)
 class Limbs(Format):
-    """Integers of `limbs` limbs, a number for each flat position of a row (1 to 3).
+    """Integers of several limbs. Units and offsets are known when a table is walked; hardware is told them before each run."""
 
-    `shifts`, `offsets`: the units, 64-bit integers that conversions subtract; both are known when a table is walked, hardware is told
-    them before each run. Integer types have no shift below 0.
-    """
-
-    limbs: tuple[int, ...]
-    shifts: tuple[int, ...] = ()
-    offsets: tuple[int, ...] = ()
+    limbs: tuple[int, ...]  #: of each flat position of a row: 1 to 3
+    shifts: tuple[int, ...] = ()  #: units; integer types have none below 0
+    offsets: tuple[int, ...] = ()  #: 64-bit integers that conversions subtract
     is_float = False
 
     def __post_init__(self) -> None:

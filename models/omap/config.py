@@ -261,6 +261,11 @@ class OmapConfig:
         return self.buckets * self.bucket_slots + 1
 
     @property
+    def freed_frames(self) -> int:
+        """Frames that an operation frees, at most: those of two pages' items, and its own."""
+        return 2 * self.slots + 1
+
+    @property
     def bucket_beats(self) -> int:
         return self.bucket_bytes // self.bus_bytes
 

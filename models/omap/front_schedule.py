@@ -70,7 +70,7 @@ class FrontSchedule:
             config.access.beat_cycles * max(buckets, 4 * record),  # HBM's ports
             config.access.pace,  # HBM's rows
         )
-        frames = 2 * config.slots + 1
+        frames = config.freed_frames
         freed = min(-(-frames // (interval - 2)), _FREED)
         packed = max(freed, min(_WORD_BITS // config.frame_bits, _FREED))
         freeing = -(-frames // freed)

@@ -18,13 +18,12 @@ _NAME = 16
 
 
 class Carried(NamedTuple):
-    """What a call of the device gives. `answers`: frames; `log`, `snapshot`: what goes behind the files that
-    are being written; `fresh`: the head of a log that follows the snapshot, which is whole then."""
+    """What a call of the device gives."""
 
-    answers: list[bytes]
-    log: bytes = b""
-    snapshot: bytes = b""
-    fresh: bytes = b""
+    answers: list[bytes]  #: frames
+    log: bytes = b""  #: what goes behind the log
+    snapshot: bytes = b""  #: what goes behind the snapshot
+    fresh: bytes = b""  #: the head of a log that follows the snapshot, which is whole then
 
 
 def receipt_value(config: OmapConfig, incarnation: bytes) -> bytes:

@@ -28,12 +28,11 @@ class Status(IntEnum):
 
 
 class Request(NamedTuple):
-    """`operation`: an `Operation`, or any number below 256; `key`: of the map's `key_bytes`; `value`: as
-    long as its values, zeros but for a PUT."""
+    """A request of a client."""
 
-    operation: int
-    key: int
-    value: bytes
+    operation: int  #: an `Operation`, or any number below 256
+    key: int  #: of the map's `key_bytes`
+    value: bytes  #: as long as the map's values, zeros but for a PUT
 
 
 class Response(NamedTuple):

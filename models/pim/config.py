@@ -10,6 +10,8 @@ from .timing import FAST, ITERATION, LAST, LATER, ON_CHIP, PIMBA, PimTiming
 
 #: sub-chunks of a row, each of 32 bytes
 COLUMNS = 32
+#: rows of a bank, at most: a row's address has 16 bits
+MOST_ROWS = 1 << 16
 #: keys that the softmax unit takes together
 TILE = 2 * COLUMNS
 
@@ -87,8 +89,8 @@ class PimConfig:
             raise ValueError(f"no refresh {self.refresh!r}")
         if self.bus not in (8, 32):
             raise ValueError(f"the port is 8 or 32 bytes wide, not {self.bus}")
-        if not 1 <= self.rows <= 1 << 16:
-            raise ValueError(f"a bank has 1 to 65536 rows, not {self.rows}")
+        if not 1 <= self.rows <= MOST_ROWS:
+            raise ValueError(f"a bank has 1 to {MOST_ROWS} rows, not {self.rows}")
         if self.soft_items and self.sets > 1:
             raise ValueError("the softmax unit serves one set of bank groups")
         if self.soft_items > self.most_soft_items:

@@ -21,11 +21,12 @@ TRANSFERS_OUT = ("RESULT_READ", "READ")
 
 @dataclass(frozen=True)
 class Rule:
-    """`then` comes `cycles` after `first` at the earliest, within one bank group (`scope` "same"), where
-    no bank group is common ("other"), or wherever they are ("any")."""
+    """`then` comes `cycles` after `first` at the earliest."""
 
     first: str
     then: str
+    #: where both act within one bank group ("same"), where no bank group is common ("other"), or
+    #: wherever they act ("any")
     scope: str
     cycles: int
     name: str

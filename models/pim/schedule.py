@@ -47,19 +47,15 @@ from .timing import HELD
 
 @dataclass(frozen=True)
 class Command:
-    """One command in its cycle.
-
-    `groups`: bank groups that it acts on; `count`: iterations of a COMP run; `index`: which register
-    write, result, column of the round, or bank of a refresh; `round`: the round's number in its set.
-    """
+    """One command in its cycle."""
 
     cycle: int
     name: str
     set: int
-    groups: tuple[int, ...]
-    round: int
-    index: int = 0
-    count: int = 1
+    groups: tuple[int, ...]  #: bank groups that it acts on
+    round: int  #: its number in the set
+    index: int = 0  #: register write, result, column of the round, or bank of a refresh
+    count: int = 1  #: iterations of a COMP run
     row: int = 0
 
 

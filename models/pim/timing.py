@@ -21,16 +21,12 @@ HELD = 2
 
 @dataclass(frozen=True)
 class PimTiming:
-    """The figures that schedules need, named as in data sheets.
-
-    `burst` is the data bus's time for 32 bytes; `tCCD_L` that of one iteration of a unit, and between two
-    transfers of registers or results; `tCCD_S` between column commands of different bank groups.
-    """
+    """The figures that schedules need, named as in data sheets."""
 
     name: str
-    burst: int
-    tCCD_S: int
-    tCCD_L: int
+    burst: int  #: the data bus's time for 32 bytes
+    tCCD_S: int  #: between two column commands in different bank groups
+    tCCD_L: int  #: an iteration of a unit, and from transfer to transfer of registers or results
     tRCD: int
     tRP: int
     tRAS: int

@@ -16,14 +16,12 @@ from .schedule import dot_latency, widen_latency
 
 @dataclass(frozen=True)
 class Phase:
-    """A phase lasts until `until` holds, a cycle at least, or for so many `cycles`. Then comes the first one of `then` whose condition holds ("": always).
+    """A phase of a stage. Conditions are names: hardware and cycle model say what each is."""
 
-    Conditions are names: hardware and cycle model say what each is.
-    """
-
+    #: the next phase by condition, of which the first that holds counts; "" always holds
     then: Mapping[str, str]
-    until: str = ""
-    cycles: int = 1
+    until: str = ""  #: the condition on which it ends, a cycle after its begin at least
+    cycles: int = 1  #: how long it lasts, where no condition ends it
 
 
 #: the first one is where a stage begins

@@ -15,17 +15,14 @@ from .unit import RowUnitConfig
 
 
 class RowTerms(NamedTuple):
-    """Least cycles of a row unit for a trace, term by term; rows that are fetched are the fewest that any store of so many lines fetches.
+    """Least cycles of a row unit for a trace, term by term, with as few rows fetched as any store of so many lines fetches."""
 
-    lookups: a cycle each, one more where a row is fetched. channel: words of rows over the memory port; of those that may change, each is written once.
-    lanes: rows that come, a word a cycle, then a beat of each model a cycle into their lines, the last one with the next row's first word. banks: DRAM
-    rows that are opened, each once, nRC apart in one bank, four in nFAW.
-    """
-
-    lookups: int
-    channel: int
+    lookups: int  #: a cycle for each, one more where a row is fetched
+    channel: int  #: words of rows over the memory port; a row that may change is written once
+    #: rows that come, a word a cycle; then a beat of each model a cycle into their lines, the last
+    #: one with the next row's first word
     lanes: int
-    banks: int
+    banks: int  #: DRAM rows that are opened, each once: nRC apart in one bank, four in nFAW
 
 
 def row_terms(

@@ -37,11 +37,11 @@ class NoRow(IndexError):
 
 @dataclass(frozen=True)
 class Changes:
-    """Changes of one kind: `rows` (tuples, places), −1 where a place is left out; `codes` (tuples, places, columns)."""
+    """Changes of one kind."""
 
     kind: str
-    rows: np.ndarray
-    codes: Codes
+    rows: np.ndarray  #: (tuples, places), −1 where a place is left out
+    codes: Codes  #: (tuples, places, columns)
 
 
 def in_order(changes: Sequence[Changes]) -> list[tuple[str, int, Codes]]:

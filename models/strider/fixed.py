@@ -35,16 +35,13 @@ class Port(Protocol):
 
 @dataclass(frozen=True)
 class Form:
-    """How an instruction's first address is formed: its base plus `first`, the bits of `mask` cleared; what it takes reaches `total` bytes further.
+    """How an instruction's first address is formed."""
 
-    `big`: an array's header cannot be short. `probe`: an array's place may not be aligned.
-    """
-
-    first: int
-    mask: int
-    total: int
-    big: bool = True
-    probe: bool = False
+    first: int  #: what is added to its base
+    mask: int  #: bits of the address that are cleared
+    total: int  #: how many bytes further it reaches
+    big: bool = True  #: an array's header cannot be short
+    probe: bool = False  #: an array's place may not be aligned
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,13 @@ from typing import Any, NamedTuple
 
 
 class Integer(NamedTuple):
-    """A flat position whose value is an integer, not a code.
-
-    It is one of 0 to `counts` − 1; of others `leaves` leaves the tuple out, else they are errors. −1 stands for a category that is not known
-    where `unseen` is no `NUMBERS`: it becomes `unseen`, or leaves the tuple out where that is −1.
-    """
+    """A flat position whose value is an integer, not a code."""
 
     position: int
-    counts: int
-    leaves: bool = False
+    counts: int  #: how many integers it may be, from 0 on
+    leaves: bool = False  #: other integers leave the tuple out; else they are errors
+    #: what −1, a category that is not known, becomes; −1: it leaves the tuple out; `NUMBERS`: there
+    #: are no categories
     unseen: int = -2
 
 
@@ -30,40 +28,34 @@ NUMBERS = -2
 
 @dataclass(frozen=True)
 class Source:
-    """`count` consecutive elements of one column that land on consecutive flat positions of a field.
+    """Consecutive elements of one column that land on consecutive flat positions of a field."""
 
-    `column` is the attribute index in the schema; `first` the element's index within an array column (0 for a scalar column).
-    """
-
-    column: int
-    first: int
+    column: int  #: attribute index in the schema
+    first: int  #: index within an array column; 0 for a scalar column
     count: int
     position: int
 
 
 @dataclass(frozen=True)
 class Field:
-    """One `Input` or `Output` variable of the kernel: `rows` × `cols` values (1 × 1: a scalar), row r starting at `position + r * stride`."""
+    """One `Input` or `Output` variable of the kernel: `rows` × `cols` values (1 × 1: a scalar)."""
 
     name: str
     rows: int
     cols: int
-    position: int
-    stride: int
+    position: int  #: where row 0 begins
+    stride: int  #: places from row to row
 
 
 @dataclass(frozen=True)
 class TupleLayout:
-    """The engine's view of one tuple: `beats` beats of `lanes` codes, and which column element fills which position.
-
-    `on_null` is the plan's policy for NULL in a used column: "error" or "skip".
-    """
+    """The engine's view of one tuple: beats of codes, and which column element fills which position."""
 
     lanes: int
     beats: int
     fields: tuple[Field, ...]
     sources: tuple[Source, ...]
-    on_null: str = "error"
+    on_null: str = "error"  #: policy for NULL in a used column: "error" or "skip"
     integers: tuple[Integer, ...] = ()
 
     @classmethod

@@ -93,17 +93,14 @@ class MonitorState:
 
 @dataclass(frozen=True)
 class RunReport:
-    """How a run went.
+    """How a run went."""
 
-    `finished` is False when the limit came first: then `status`, `counters` and `monitors` say where it stood.
-    `cycles` are the hardware's own count, `simulated` the clock cycles that the simulation ran for it.
-    """
-
+    #: False when the limit came first: then `status`, `counters` and `monitors` say where it stood
     finished: bool
     status: Status
     error: HardwareError | None
-    cycles: int
-    simulated: int
+    cycles: int  #: the hardware's own count
+    simulated: int  #: clock cycles that the simulation ran for it
     counters: Mapping[str, int]
     monitors: tuple[MonitorState, ...]
 

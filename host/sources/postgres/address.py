@@ -15,15 +15,12 @@ _OURS = ("table", "query", "features", "onehot")
 
 @dataclass(frozen=True)
 class Address:
-    """`server` goes to the server's library; of `table` and `query` one is set.
+    """Where a table is; one of `table` and `query` is set."""
 
-    `features`: columns that become numbers though they are none.
-    """
-
-    server: str
+    server: str  #: goes to the server's library
     table: str | None
     query: str | None
-    features: Features = NO_FEATURES
+    features: Features = NO_FEATURES  #: columns that become numbers though they are none
 
     @property
     def name(self) -> str:

@@ -54,14 +54,11 @@ CATEGORIES = "category"  #: `becomes` of columns whose texts are numbered after 
 
 @dataclass(frozen=True)
 class Feature:
-    """What the server is to send for a column: `expression` has {} for the column's quoted name.
+    """What the server is to send for a column."""
 
-    `becomes` is the type here, or `CATEGORIES`. `how` is "" where nothing is done.
-    """
-
-    becomes: str
-    expression: str = "{}"
-    how: str = ""
+    becomes: str  #: the type here, or `CATEGORIES`
+    expression: str = "{}"  #: what SQL asks for, with {} for the column's quoted name
+    how: str = ""  #: "" where nothing is done
 
 
 def as_stored(a: Attribute, features: Features) -> Attribute:

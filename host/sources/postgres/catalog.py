@@ -103,24 +103,21 @@ class Relation:
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column at the server.
-
-    `type` is its name in a schema (a domain's base type; None for a dropped column), `written` how SQL writes it, `kind` pg_type's
-    typtype. `missing` is the binary form of an array with the default of older rows. `virtual`: a generated
-    column that is computed when it is read; tuples hold NULL in its place (from version 18 on).
-    """
+    """A column at the server."""
 
     name: str
     oid: int
-    type: str | None
-    kind: str
+    type: str | None  #: its name in a schema, a domain's base type; None for a dropped column
+    kind: str  #: typtype of pg_type
     length: int
     align: int
-    written: str
+    written: str  #: how SQL writes the type
     not_null: bool = False
     dropped: bool = False
-    missing: bytes | None = None
+    missing: bytes | None = None  #: binary form of an array with the default of older rows
     readable: bool = True
+    #: a generated column that is computed when it is read; tuples hold NULL in its place, from
+    #: version 18 on
     virtual: bool = False
 
 

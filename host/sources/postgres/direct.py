@@ -55,13 +55,13 @@ class NotDirect(Exception):
 
 @dataclass(frozen=True)
 class Pages:
-    """`way` is "buffers" or "files"; `untouched` pages are the server's own, `rebuilt` rows lie in pages of ours at the end."""
+    """Pages of a table of a server."""
 
     schema: Schema
     pages: Bytes
-    way: str
-    untouched: int
-    rebuilt: int
+    way: str  #: "buffers" or "files"
+    untouched: int  #: pages that are the server's own
+    rebuilt: int  #: rows in pages of ours, at the end
 
 
 def read_pages(connection: Any, relation: Relation, schema: Schema, insist: bool) -> Pages:

@@ -17,20 +17,16 @@ from .timing import Timing
 
 @dataclass(frozen=True)
 class Command:
-    """A command.
-
-    `acts_on`: the level of all whose banks it acts on: "bank", or "rank" for all of a rank's;
-    `needs`: what those banks must be, "open" (with the address's row), "closed" or "" for either;
-    `leaves`: what they are afterwards, "" for no change; `bus`: which command bus it takes, and
-    `cycles` how long.
-    """
+    """A command."""
 
     name: str
+    #: the level of all whose banks it acts on: "bank", or "rank" for all of a rank's
     acts_on: str = "bank"
+    #: what those banks must be: "open" (with the address's row), "closed" or "" for either
     needs: str = ""
-    leaves: str = ""
-    bus: str = "command"
-    cycles: int = 1
+    leaves: str = ""  #: what they are afterwards, "" for no change
+    bus: str = "command"  #: the command bus that it takes
+    cycles: int = 1  #: how long it takes its bus
 
     def __post_init__(self) -> None:
         if self.acts_on not in LEVELS:
@@ -39,19 +35,15 @@ class Command:
 
 @dataclass(frozen=True)
 class Constraint:
-    """`then` comes `cycles` after `first` at the earliest, where both act within one `level`.
-
-    `window`: it holds from the `window`-th latest such command on (4 for tFAW); `other`: it holds
-    for those of another `level` within the same level above instead, as between two ranks; `name`:
-    what data sheets call it.
-    """
+    """`then` comes `cycles` after `first` at the earliest, where both act within one `level`."""
 
     first: str
     then: str
     level: str
     cycles: int
-    name: str
-    window: int = 1
+    name: str  #: what data sheets call it
+    window: int = 1  #: from which latest such command on it holds: 4 for tFAW
+    #: both act within another `level` of one level above instead, as between two ranks
     other: bool = False
 
     def __post_init__(self) -> None:

@@ -32,16 +32,12 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True)
 class Organisation:
-    """Counts of each level in the one above; `banks` of a bank group, `columns` of a row.
+    """Counts of each level in the one above, all powers of two."""
 
-    `width`: bits of the data bus of a pseudo-channel (of a channel where there are none). All
-    counts are powers of two.
-    """
-
-    width: int
+    width: int  #: bits of the data bus of a pseudo-channel (of a channel where there are none)
     rows: int
-    columns: int
-    banks: int = 4
+    columns: int  #: columns of a row
+    banks: int = 4  #: banks of a bank group
     groups: int = 1
     ranks: int = 1
     pseudos: int = 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.dsl.core.diagnostics import error
 from penstock.engines.base import Given
-from penstock.models.pim.config import Design, PimConfig
+from penstock.models.pim.config import MOST_ROWS, Design, PimConfig
 from penstock.models.pim.layout import Layout
 from penstock.models.pim.resources import resources_of
 from penstock.models.pim.timing import NAMES, ON_CHIP, timing_named
@@ -20,6 +20,12 @@ from .options import SCHEDULES, misfit
 if TYPE_CHECKING:
     from penstock.dsl.pim.kernel import Recurrence
     from penstock.dsl.pim.recurrent import Recurrent
+
+#: banks that are tried first: as a pseudo-channel of HBM2 has them; of block RAM; and on a part of fewer look-up tables than `_LARGE`
+_BANKS, _ON_CHIP_BANKS, _FEW_BANKS = 16, 64, 2
+_LARGE = 300_000
+#: how often the number of banks is halved for a part that they fill
+_HALVINGS = 5
 
 
 def _unit(recurrent: Recurrent, args: Given) -> Design:
@@ -49,8 +55,8 @@ def _bank_counts(part: Target, args: Given, sets: int, large: int) -> list[int]:
     """
     banks: int | None = args.option("banks")
     if banks is None:
-        most = max(2 * sets, 2 if part.lut < 300_000 else large)
-        return [most >> n for n in range(6) if most >> n >= 2 * sets]
+        most = max(2 * sets, _FEW_BANKS if part.lut < _LARGE else large)
+        return [most >> n for n in range(_HALVINGS + 1) if most >> n >= 2 * sets]
     if banks.bit_count() != 1:
         hint = f"write --banks {1 << banks.bit_length() - 1} or {1 << banks.bit_length()}"
         raise misfit("banks", f"--banks {banks}: the number of banks is a power of two", hint)
@@ -114,7 +120,7 @@ def _chosen(
         (config, used)
         for fill in (aim, 1.0)
         for config, used in devices
-        if used <= 1 << 16 and resources_of(config, part).fits(part, fill) is None
+        if used <= MOST_ROWS and resources_of(config, part).fits(part, fill) is None
     )
     choice = next(held, devices[0])
     if least:
@@ -163,14 +169,14 @@ def device_of(
         if attends:
             scores = [one for one in placed if one.mode == "score"]
             config = _softened(config, scores)
-        return replace(config, rows=1 << max(0, min(used, 1 << 16) - 1).bit_length()), used
+        return replace(config, rows=1 << max(0, min(used, MOST_ROWS) - 1).bit_length()), used
 
-    devices = [device(n) for n in _bank_counts(part, args, sets, 64 if on_chip else 16)]
+    devices = [
+        device(n) for n in _bank_counts(part, args, sets, _ON_CHIP_BANKS if on_chip else _BANKS)
+    ]
     config, used = _chosen(devices, part, args.option("fill", AIM), on_chip)
-    if used > 1 << 16:
-        what = (
-            f"the states of {layers[0][1]} heads take {used:,} rows of each bank; a bank has 65,536"
-        )
+    if used > MOST_ROWS:
+        what = f"the states of {layers[0][1]} heads take {used:,} rows of each bank; a bank has {MOST_ROWS:,}"
         hint = "take more banks, fewer heads or requests"
         raise error("E464", what, kernel.name_span, hint=hint, source=kernel.source)
     _check_pace(config)
