@@ -45,7 +45,7 @@ def beat_ports(
             store, first = stores[part.buffer], part.first * plan.format.width
             data = core.model_data[first:][: store.lanes * store.width]
             store.write(core.model_write[k], core.model_at[: len(store.write_address)], data)
-            if plan.roles.score is None:
+            if plan.learns:
                 codes = store.read(core.model_read_at, core.model_hold)
                 m.d.comb += getattr(core, f"model_read{k}")[first:][: len(codes)].eq(codes)
 

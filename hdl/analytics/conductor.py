@@ -48,7 +48,7 @@ class Conductor(wiring.Component):
                 # what the closed batches before the last one changed is in place
                 "settled_before": Out(1),
                 # there is room for the scores of a group
-                **({} if plan.roles.score is None else {"room": In(1)}),
+                **({} if plan.learns else {"room": In(1)}),
             }
         )
 
@@ -99,7 +99,7 @@ class Conductor(wiring.Component):
                     self.since_batch >= self.plan.schedule.batch,
                     (self.phase == 0) | (self.since_start == self.plan.schedule.drain),
                 )
-                & (1 if self.plan.roles.score is None else self.room)
+                & (1 if self.plan.learns else self.room)
             ),
             self.start.eq(may_start & everyone & self.available.any()),
             self.starved.eq(may_start & ~everyone),

@@ -53,7 +53,7 @@ class Core(wiring.Component):
             "parameter_data": In(width),
             "parameter_code": Out(width),  # at the place one cycle before
         }
-        if plan.roles.score is not None:
+        if not plan.learns:
             # a group's scores are there, of which threads, and the scores side by side
             members |= {
                 "score": Out(1),
@@ -123,9 +123,7 @@ class Core(wiring.Component):
             [schedule.release - 1, *(op.start for op in self.plan.ops if op.region == "group")]
         )
         starts: list[Value] = [self.start]
-        if (
-            schedule.batch < schedule.drain and self.plan.roles.score is None
-        ):  # two batches are in flight
+        if schedule.batch < schedule.drain and self.plan.learns:  # two batches are in flight
             before, turn = Signal(name="turn_before"), Signal(name="turn")
             m.d.comb += turn.eq(before ^ (self.start & self.first))
             m.d.sync += before.eq(turn)
@@ -397,7 +395,7 @@ class Core(wiring.Component):
     def _scores(self, threads: list[dict[str, Signal]]) -> None:
         """Give out the scores of a group in the cycle in which the threads write them."""
         plan = self.plan
-        if plan.roles.score is None:
+        if plan.learns:
             return
         [n] = [n for n, op in enumerate(plan.ops) if op.dest == plan.roles.score]
         write, begin = self.score_write, plan.ops[n].start

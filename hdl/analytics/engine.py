@@ -86,7 +86,7 @@ class AnalyticsEngine(wiring.Component):
         if self.unit is not None:
             self._rows(self.unit)
         self._train()
-        self._results() if plan.roles.score is None else self._scores()
+        self._results() if plan.learns else self._scores()
         self._errors()
         return m
 

@@ -54,7 +54,7 @@ class ParameterAccess:
         for k, n in enumerate(order):
             store = stores[n]
             store.write(core.parameter_write & (which == k), beat, core.parameter_data, lane=lane)
-            if n in plan.roles.models and plan.roles.score is None:
+            if n in plan.roles.models and plan.learns:
                 code = store.code(store.read(beat), late_lane)
                 with m.If(late_which == k):
                     m.d.comb += core.parameter_code.eq(code)

@@ -92,7 +92,7 @@ class Thread(wiring.Component):
         for n, k in self.ports.exports:
             # an operand that the core asks for, a cycle after its address
             members[f"export{n}_{k}"] = Out(self.ports.operand_width(n, k))
-        if plan.roles.score is not None:
+        if not plan.learns:
             # in the cycle in which it is written
             members["score"] = Out(plan.format.width)
         super().__init__(members)

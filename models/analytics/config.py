@@ -272,6 +272,11 @@ class AnalyticsPlan:
     rows: IndexedRows
     notes: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def learns(self) -> bool:
+        """Whether models are learned; else the score of each tuple is written."""
+        return self.roles.score is None
+
     @cached_property
     def by_rows(self) -> bool:
         """Whether rows of models are read or changed by an index. Such plans may have no units and no schedule: golden results alone."""
@@ -409,7 +414,7 @@ class AnalyticsPlan:
         """Return `to_json` without what no hardware depends on: the table's name, lines of the
         kernel's source, bounds, and, where the program comes from memory, the policy for input."""
         data = self.to_json()
-        if self.roles.score is None:
+        if self.learns:
             del data["score"]
         for table in data["tables"]:
             for name in ("pinned", "keeping"):

@@ -79,7 +79,7 @@ def run(
     if rows is not None:
         unit = rows.unit(plan, memory)
         conductor: _Conductor = _RowConductor(plan, ports[0], origin + 1, unit, rows.asked, waits)
-    elif plan.roles.score is None:
+    elif plan.learns:
         conductor = _Conductor(plan, loaders, origin + 1, waits)
     else:
         writer = ScoreWriter(plan, Writer(channel, plan.bus_bytes), result_address)
@@ -87,7 +87,7 @@ def run(
     conductor.run(epochs)
     finish = max(conductor.free, conductor.batch + plan.schedule.settle)
     counts = conductor.counts
-    if plan.roles.score is not None:
+    if not plan.learns:
         total = writer.finish(finish)
     elif plan.core.roles.models:
         total = _results(plan, channel, finish, result_address, conductor)

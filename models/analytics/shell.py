@@ -72,14 +72,14 @@ def score_room(plan: AnalyticsPlan) -> ScoreRoom:
 
 def result_beats_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of the length in bus words with which the result is written."""
-    if plan.roles.score is not None:
+    if not plan.learns:
         return score_room(plan).burst.bit_length()
     return (image_bytes(plan)[1] // plan.bus_bytes).bit_length() if plan.striders.lean else 24
 
 
 def open_writes(plan: AnalyticsPlan) -> int:
     """Return how many write bursts run ahead of their data: those of the whole result, where it is small."""
-    if plan.roles.score is not None:
+    if not plan.learns:
         return Writer.AHEAD
     return (
         min(
@@ -120,7 +120,7 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
     boot, result = image_bytes(plan)
     pages = tuple(f"page_address{q}" for q in range(plan.ports))
     # scores leave by bursts while pages are read, once
-    scores = plan.roles.score is not None
+    scores = not plan.learns
     unit = bus * (score_room(plan).burst if scores else 1)
     most, what = 1 if scores else MAX_EPOCHS, "where the models go, aligned to the bus"
     registers = [
@@ -255,7 +255,7 @@ def sizes(plan: AnalyticsPlan) -> tuple[int, int, int]:
     """Return (32-bit program words, codes of runs and models, codes of models that are written back), of what goes code by code."""
     count = lambda numbers: sum(plan.buffers[n].rows * plan.buffers[n].cols for n in numbers)
     models = () if plan.by_rows else plan.roles.models
-    written = models if plan.roles.score is None else ()
+    written = models if plan.learns else ()
     return len(plan.program), count((*plan.roles.runs, *models)), count(written)
 
 
@@ -265,7 +265,7 @@ def image_bytes(plan: AnalyticsPlan) -> tuple[int, int]:
     bus, container = plan.bus_bytes, plan.format.container
     wide = bus * sum(block.bus_words for block in blocks(plan))
     boot = _round(4 * words, bus) + _round(container * parameters, bus) + wide
-    return boot, _round(container * results, bus) + wide * (plan.roles.score is None)
+    return boot, _round(container * results, bus) + wide * plan.learns
 
 
 def images(plan: AnalyticsPlan, runs: Sequence[Codes], models: Mapping[str, Codes]) -> Images:

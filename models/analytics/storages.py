@@ -33,7 +33,7 @@ def memories(plan: AnalyticsPlan) -> Iterator[tuple[int, Storage]]:
         yield copies, memory
     for copies, memory in strider.memories(plan.port):
         yield plan.ports * copies, memory
-    if plan.roles.score is not None:
+    if not plan.learns:
         yield 1, Storage(8 * plan.bus_bytes, score_room(plan).words, 1, 1)
     for unit in arithmetic(plan):
         for table in tables(unit.fn, plan.format):
@@ -51,7 +51,7 @@ def buffers(plan: AnalyticsPlan) -> Iterator[tuple[str, int, Storage]]:
             readers[operand.buffer] += 1
         if op.merge is not None:
             readers[op.dest] += 1
-    for number in plan.roles.models if plan.roles.score is None else ():
+    for number in plan.roles.models if plan.learns else ():
         readers[number] += 1
     for number, buffer in enumerate(plan.buffers):
         lanes, depth = buffer.width(plan.lanes), buffer.beats(plan.lanes) * buffer.slots

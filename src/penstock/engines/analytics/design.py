@@ -320,7 +320,7 @@ class AnalyticsDesign(Design):
         if args.option("indices") is not None:
             raise bad_value("indices", "a table has its own: it is for rows that are assumed")
         table = table_on(args.data, args.source, self.plan.walk, self.labels, **self._asked())
-        if self.plan.roles.score is not None:
+        if not self.plan.learns:
             return Scored(design, table, args.place)
         full = Training(design, table, args.place)
         if freeze is None:

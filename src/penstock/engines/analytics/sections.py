@@ -114,7 +114,7 @@ def _run_rows(outcome: Outcome) -> Iterable[Row]:
     size = f"{plural(pages, 'page')} of {page_size // 1024} KB{note}"
     yield Row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {size}")
     yield from (*ring_rows(design.plan.striders.ring), *read_rows(outcome))
-    if design.plan.roles.score is None:
+    if design.plan.learns:
         yield Row("epochs", _epochs(outcome))
     yield from input_rows(outcome)
     if design.refused is None:
@@ -147,7 +147,7 @@ def _shares(outcome: Outcome, cycles: int) -> Iterable[Row]:
 def _plan(plan: AnalyticsPlan) -> str:
     schedule = plan.schedule
     unit = "a batch" if plan.merge_count != 1 else "a new model"
-    batch = f", {unit} every {schedule.batch:,} cycles at least" if plan.roles.score is None else ""
+    batch = f", {unit} every {schedule.batch:,} cycles at least" if plan.learns else ""
     if schedule.change:
         batch += f" and {schedule.change} more for each further tuple"
     striders = plural(plan.striders.walkers, "Strider") + (" each" if plan.ports > 1 else "")

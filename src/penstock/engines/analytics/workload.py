@@ -91,7 +91,7 @@ class _Places:
         which each port's pages begin in another one."""
         plan = design.plan
         boot, result = image_bytes(plan)
-        if plan.roles.score is not None:
+        if not plan.learns:
             result = round_up(rows * plan.format.container, plan.bus_bytes)
         shares = [len(range(q, pages, plan.ports)) for q in range(plan.ports)]
         sizes = [(plan.striders.ring or share) * plan.schema.page_size for share in shares]
@@ -170,7 +170,7 @@ def _cycles(
         counters |= row_counters(taken.rows, by_rows.asked, memory, plan.rows.deal)
     if late is not None:
         counters["row_waits.changes"] = epochs * sum(late.total)
-    scores = 0 if plan.roles.score is None else taken.tuples
+    scores = 0 if plan.learns else taken.tuples
     limits = bound(plan, pages, taken.groups, taken.batches, memory, epochs, scores, by_rows, late)
     each = taken.tuples // max(epochs, 1)
     machine = machine_bound(plan, design.target, pages, each, memory, epochs)
