@@ -17,14 +17,14 @@ class Unreachable(ValueError):
 
 @dataclass(frozen=True)
 class Setting:
-    """What a PLL is set to: `output_mhz` of `input_mhz` over `vco_mhz`; `parameters` are those of the device's primitive."""
+    """What a PLL is set to."""
 
     family: str
     input_mhz: float
     output_mhz: float
     vco_mhz: float
     compare_mhz: float
-    parameters: tuple[tuple[str, int], ...]
+    parameters: tuple[tuple[str, int], ...]  #: the parameters of the device's primitive
 
     def check(self) -> None:
         """Raise Unreachable where a limit of the device is not held."""

@@ -39,18 +39,17 @@ class Signature:
 
 @dataclass(frozen=True)
 class Function:
-    """A function that kernels of a dialect call: `ps.NAME(...)` in Python, `NAME(...)` as text.
-
-    `apply(builder, span, **arguments)` adds its operations to the graph and returns their value. A `literal` function has a
-    Python value, may stand outside a kernel's body, and is given the kernel's text or None instead of the builder.
-    `declared` is the definition whose parameters, annotations and docstring the user sees.
-    """
+    """A function that kernels of a dialect call: `ps.NAME(...)` in Python, `NAME(...)` as text."""
 
     name: str
     signature: Signature
+    #: `apply(builder, span, **arguments)` adds its operations to the graph and returns their value
     apply: Callable[..., Any]
+    #: the definition whose parameters, annotations and docstring the user sees
     declared: inspect.Signature
     doc: str
+    #: its value is one of Python's: it may stand outside a kernel's body, and `apply` is given the
+    #: kernel's text or None instead of the builder
     literal: bool = False
 
     @property

@@ -39,15 +39,14 @@ _YEAR = 365.25 * 86400
 
 @dataclass(frozen=True)
 class Energy:
-    """Joules by what takes them; None where the target does not say its power, or nothing is known of
-    its DRAM's commands. `ceiling`: max_w·T, which the sum never passes; `sources`: of the figures, and why one is missing."""
+    """Joules by what takes them; None where the target does not say its power, or nothing is known of its DRAM's commands."""
 
     dram: float | None
     link: float
     idle: float | None = None
     activity: float | None = None
-    ceiling: float | None = None
-    sources: tuple[str, ...] = ()
+    ceiling: float | None = None  #: max_w·T, which the sum never passes
+    sources: tuple[str, ...] = ()  #: where figures come from, and why one is missing
 
     @property
     def joules(self) -> float | None:

@@ -142,19 +142,20 @@ class Decoded:
 
 @dataclass(frozen=True)
 class Seconds:
-    """Where the time of a run goes. Streams: the seconds in which each of them works, None where there
-    is none; `total`: from the start to the result; `waits`: of the engine's, those in which it waits for the link. The engine's are exact, the rest are
-    estimates."""
+    """Where the time of a run goes: the engine's seconds are exact, the others are estimates.
+
+    The seconds of a stream are those in which it works, None where there is none.
+    """
 
     engine: Fraction
-    total: Fraction
+    total: Fraction  #: from the start to the result
     clock_mhz: Fraction
     clock_evidence: str
     disk: Fraction | None = None
     host: Fraction | None = None
     link: Fraction | None = None
     results: Fraction | None = None
-    waits: Fraction = Fraction(0)
+    waits: Fraction = Fraction(0)  #: seconds in which the engine waits for the link
 
     @property
     def streams(self) -> dict[str, Fraction]:

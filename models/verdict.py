@@ -29,9 +29,9 @@ class Beside:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`yes`, None where there is nothing to compare with; `text`: the line that reports end with."""
+    """The line that a report ends with."""
 
-    yes: bool | None
+    yes: bool | None  #: None where there is nothing to compare with
     text: str
 
 

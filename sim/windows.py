@@ -12,12 +12,12 @@ from .machine import PAGE, round_up
 
 @dataclass(frozen=True)
 class Window:
-    """Bytes from address `at` of a space on; `writable`: by the engine."""
+    """Bytes of a space."""
 
     space: int
-    at: int
+    at: int  #: their first address
     content: NDArray[np.uint8]
-    writable: bool
+    writable: bool  #: the engine may write them
 
     @property
     def end(self) -> int:

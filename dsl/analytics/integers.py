@@ -91,11 +91,11 @@ MEANINGS = {operation.name: operation for operation in _ALL}
 
 @dataclass(frozen=True)
 class Change:
-    """One change of rows for each of some tuples: `index` (tuples, …), `values` (tuples, …, columns)."""
+    """One change of rows for each of some tuples."""
 
     name: str
-    index: Array
-    values: Array
+    index: Array  #: (tuples, …)
+    values: Array  #: (tuples, …, columns)
 
     def broadcast(self, table: Array) -> tuple[Array, Array]:
         """Return the indices (tuples, places) and the values (tuples, places, *columns)."""

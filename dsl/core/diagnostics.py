@@ -57,17 +57,14 @@ class Note:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One finding. `severity` is "error" or "warning"; `hint` says how to mend it.
-
-    Whoever makes one owes a hint; an empty one (nothing close to a misspelt name, say) becomes a pointer to the code's page.
-    """
+    """One finding. Whoever makes one owes a hint; an empty one (nothing close to a misspelt name, say) becomes a pointer to the code's page."""
 
     code: str
     message: str
     span: Span
     notes: tuple[Note, ...] = ()
-    hint: str = field(kw_only=True)
-    severity: str = field(default="error", kw_only=True)
+    hint: str = field(kw_only=True)  #: how to mend it
+    severity: str = field(default="error", kw_only=True)  #: "error" or "warning"
 
     def __post_init__(self) -> None:
         if not self.hint:

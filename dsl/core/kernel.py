@@ -18,13 +18,13 @@ from .passes import Walked
 
 @dataclass
 class Parameter:
-    """One parameter. `dims` as written: names or sizes; `default` is a meta's value, None where it has none."""
+    """One parameter."""
 
     name: str
     kind: str
-    dims: tuple[str | int, ...]
+    dims: tuple[str | int, ...]  #: as written: names or sizes
     span: Span
-    default: float | None = None
+    default: float | None = None  #: a meta's value, None where it has none
 
 
 @dataclass

@@ -21,12 +21,12 @@ _ROUNDED = 2
 
 @dataclass(frozen=True)
 class Unit:
-    """A column's values are about (q + offset) 2**shift, `exact`: exactly; q has `limbs` limbs."""
+    """How a column's values are held: as (q + offset) 2**shift, about."""
 
     shift: int
     offset: int
-    limbs: int
-    exact: bool
+    limbs: int  #: limbs of q
+    exact: bool  #: values are exactly that
 
 
 def unit_of(numbers: NDArray[np.int64] | NDArray[np.float64], limbs: int | None = None) -> Unit:

@@ -26,12 +26,12 @@ _FIRST_LOOK, _LOOK = 0.001, 0.05
 
 @dataclass(frozen=True)
 class Report:
-    """How a run went. `cycles` and `counters` are the hardware's own."""
+    """How a run went."""
 
     status: Status
     error: HardwareError | None
-    cycles: int
-    counters: Mapping[str, int]
+    cycles: int  #: the hardware's own count
+    counters: Mapping[str, int]  #: the hardware's own counts
 
 
 class Device(Closing):

@@ -28,12 +28,12 @@ def _fresh_keys() -> Keys:
 
 
 class MapBackend(Protocol):
-    """Carries out requests, in order. Raises MapStopped. `first`: the session's number of the map's
-    first request; a map that others filled has one that is not 0. `salt`: of its keys (`names`)."""
+    """Carries out requests, in order. Raises MapStopped."""
 
     config: OmapConfig
+    #: the session's number of the map's first request, not 0 where others filled the map
     first: int
-    salt: bytes
+    salt: bytes  #: the salt of the map's keys (`names`)
 
     def run(self, requests: Sequence[Request]) -> list[Response]: ...
 

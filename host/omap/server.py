@@ -32,14 +32,14 @@ _FEW, _SOON = 4, 0.0003
 
 @dataclass(eq=False)
 class _Session:
-    """A session of the device's, and the connection that it has at the moment. `asked`: when its latest
-    new request came, 0 before the first; `answers`: the latest, with hashes of their requests."""
+    """A session of the device's, and the connection that it has at the moment."""
 
     slot: int
     writer: asyncio.StreamWriter
     token: bytes = field(default_factory=lambda: secrets.token_bytes(TOKEN))
     next: int = 0
-    asked: int = 0
+    asked: int = 0  #: when its latest new request came, 0 before the first
+    #: the latest ones, with hashes of their requests
     answers: OrderedDict[int, tuple[int, bytes]] = field(default_factory=OrderedDict)
 
 

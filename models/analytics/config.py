@@ -164,15 +164,14 @@ class Index:
 
 @dataclass(frozen=True)
 class Unit:
-    """A pipelined functional unit: `fn` on `lanes` lanes, one copy in each thread or one in the core for a region.
+    """A pipelined functional unit, one copy in each thread or one in the core for a region."""
 
-    `fn` "merge-add" and its like are merge trees over all threads with the accumulating unit behind them.
-    """
-
+    #: what it computes; "merge-add" and its like are merge trees over all threads with the
+    #: accumulating unit behind them
     fn: str
     lanes: int
-    home: str
-    region: str
+    home: str  #: as in buffers
+    region: str  #: as in operations
 
 
 @dataclass(frozen=True)

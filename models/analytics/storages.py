@@ -72,12 +72,12 @@ def copied(plan: AnalyticsPlan, number: int) -> bool:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """`copies` equal arithmetic units in all threads or in the core; the products of `live` of them are left: lanes that only ever hold zero have none."""
+    """Equal arithmetic units in all threads or in the core."""
 
     home: str
     fn: str
-    copies: int
-    live: int
+    copies: int  #: how many there are
+    live: int  #: how many keep their products: lanes that only ever hold zero have none
 
 
 def arithmetic(plan: AnalyticsPlan) -> Iterator[Arithmetic]:

@@ -66,12 +66,12 @@ def in_unit(plan: AnalyticsPlan) -> dict[tuple[int, int], int]:
 
 @dataclass
 class Waits:
-    """How long changes of an epoch's batches wait: in all, and of each batch from which beat on how long, in cycles behind its close as they were if
-    nothing waited. `chain`: cycles of the changes of one place, one behind the other, at most; `last` of one of them."""
+    """How long changes of an epoch's batches wait, in cycles."""
 
-    total: list[int]
-    chain: int = 0
-    last: int = 0
+    total: list[int]  #: how long each batch waits
+    chain: int = 0  #: cycles of the changes of one place, one behind the other, at most
+    last: int = 0  #: cycles of one such change
+    #: by batch: from which beat on how long, behind its close, as they were if nothing waited
     steps: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     def alike(self, batches: int) -> Waits:

@@ -46,12 +46,12 @@ class Operand(IntEnum):
 
 
 class Step(NamedTuple):
-    """`shared`: taken only with a pre-shared key; `anew`: only where the static scalar is another one
-    than at the last handshake."""
+    """A step of a handshake."""
 
     act: Act
     operand: Operand = Operand.NOTHING
-    shared: bool = False
+    shared: bool = False  #: it is taken only with a pre-shared key
+    #: it is taken only where the static scalar is another one than at the last handshake
     anew: bool = False
 
 

@@ -21,10 +21,10 @@ _TOGETHER = 1 << 14  # rows whose intermediate values stay in a processor's cach
 
 @dataclass
 class Rows:
-    """One column: `values` is an array (numbers, or a matrix for arrays of one length) or a list with None for NULL."""
+    """The values of one column."""
 
     column: Column
-    values: Any
+    values: Any  #: numbers, or a matrix for arrays of one length; or a list with None for NULL
     null: npt.NDArray[np.bool_]
 
     def part(self, first: int, last: int) -> Rows:

@@ -34,11 +34,11 @@ from .page import MAX_COLUMNS
 
 @dataclass(frozen=True)
 class ColumnType:
-    """A PostgreSQL type as a heap tuple stores it. `length` in bytes, -1 for varlena; `align` in bytes."""
+    """A PostgreSQL type as a heap tuple stores it."""
 
     name: str
-    length: int
-    align: int
+    length: int  #: bytes, −1 for varlena
+    align: int  #: bytes
     element: str | None = None  #: for arrays, the element type's name
     oid: int = 0
 
@@ -133,17 +133,15 @@ def type_named(name: str) -> ColumnType:
 
 @dataclass(frozen=True)
 class Column:
-    """One attribute. A dropped column keeps its slot; an array's `length` (elements) is None where the catalog does not tell.
-
-    `labels`: of a column of categories, what its numbers 0, 1, … stand for (in an array, its places).
-    """
+    """One attribute."""
 
     name: str
     type: str
     not_null: bool = False
-    length: int | None = None
-    dropped: bool = False
+    length: int | None = None  #: elements of an array, None where the catalog does not tell
+    dropped: bool = False  #: it keeps its slot
     missing: Any = None
+    #: what the numbers 0, 1, … of a column of categories stand for (in an array, its places)
     labels: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:

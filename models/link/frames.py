@@ -81,13 +81,13 @@ class FrameError(ValueError):
 
 @dataclass(frozen=True)
 class Request:
-    """What a host asks. `length` is the bytes to read; a write has `data` instead."""
+    """What a host asks."""
 
     sequence: int
     space: int
     address: int
-    length: int = 0
-    data: bytes | None = None
+    length: int = 0  #: bytes to read
+    data: bytes | None = None  #: bytes to write, in place of `length`
 
     @property
     def kind(self) -> int:

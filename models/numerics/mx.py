@@ -45,11 +45,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Blocks:
-    """Groups of numbers: `exponent` of shape (…), `micro` (…, 8), `value` (…, 16): signed magnitudes."""
+    """Groups of numbers."""
 
-    exponent: Ints
-    micro: Ints
-    value: Ints
+    exponent: Ints  #: its shape is (…)
+    micro: Ints  #: its shape is (…, 8)
+    value: Ints  #: signed magnitudes (…, 16)
 
     def __getitem__(self, item: Any) -> Blocks:
         return Blocks(self.exponent[item], self.micro[item], self.value[item])

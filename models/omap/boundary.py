@@ -124,13 +124,12 @@ class Frames:
 
 
 class Ruling(NamedTuple):
-    """What becomes of a frame. `request`: what the map carries out; `denied`: why it is not what was
-    asked for, None where it is."""
+    """What becomes of a frame."""
 
     slot: int
     number: int
-    request: messages.Request
-    denied: Denied | None
+    request: messages.Request  #: what the map carries out
+    denied: Denied | None  #: why it is not what was asked for, None where it is
 
 
 class Boundary:

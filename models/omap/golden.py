@@ -45,13 +45,12 @@ class Opened(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An operation: the response, and the pages in their order. `first_host`: the first bin of its
-    pair is a page; `pair_blocks`: of the generator, for its pairs."""
+    """An operation."""
 
     response: Response
-    opened: tuple[Opened, ...]
-    first_host: bool
-    pair_blocks: int
+    opened: tuple[Opened, ...]  #: its pages, in their order
+    first_host: bool  #: the first bin of its pair is a page
+    pair_blocks: int  #: blocks that the generator draws for its pairs
 
 
 class Overflow(Exception):

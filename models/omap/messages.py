@@ -36,11 +36,11 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """`key`: the request's; `value`: what was there before the request, zeros where nothing was."""
+    """What the map answers."""
 
     status: int
-    key: int
-    value: bytes
+    key: int  #: the request's
+    value: bytes  #: what was there before the request, zeros where nothing was
 
 
 @dataclass(frozen=True)

@@ -102,12 +102,12 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """`status`: how the request was answered; `serial`: of its operation."""
+    """The answer to a request."""
 
     key: int
     value: bytes
-    status: int
-    serial: int
+    status: int  #: how the request was answered
+    serial: int  #: number of its operation
 
     def pack(self, key_bytes: int = 8) -> bytes:
         """Return its bytes: key, value, status in one, serial in 8."""

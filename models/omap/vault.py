@@ -138,10 +138,10 @@ class Source(Enum):
 
 
 class Step(NamedTuple):
-    """`to` is HMAC under `key` of `source`; `key` None: zeros, "entropy": that."""
+    """A step of the key schedule: `to` is HMAC of `source`."""
 
     to: Derived
-    key: Derived | str | None
+    key: Derived | str | None  #: the key of the HMAC; None: zeros; "entropy": the noise source's
     source: Source
     label: str = ""
 

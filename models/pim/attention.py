@@ -35,11 +35,11 @@ _Part = tuple[int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """`keys` and `values` lie in the banks of one device, which has the softmax unit; `held`: how many keys each token reads (tokens, items)."""
+    """Keys and values in the banks of one device, which has the softmax unit."""
 
     keys: Layout
     values: Layout
-    held: Ints
+    held: Ints  #: keys that each token reads (tokens, items)
 
     @classmethod
     def of(cls, keys: Layout, values: Layout, held: Ints) -> Attention:

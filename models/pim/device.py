@@ -39,15 +39,17 @@ def registers_of(config: PimConfig, round: Round) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Step:
-    """A round with its data: operands (banks of the set, registers, 32), or for a load (its banks, 32, 32) or (its banks, 1, 32); the seeds
-    (pairs of banks, 32), of which each unit has a half, are two words each (`models.numerics.lfsr`). `taken`: what the softmax unit has to do
-    with it, which gives the operands of an attend then. `puts`: how operands are sent that several banks share."""
+    """A round with its data."""
 
     round: Round
+    #: operands (banks of the set, registers, 32); for a load (its banks, 32, 32) or (its banks, 1,
+    #: 32)
     data: Bytes
+    #: (pairs of banks, 32), of which each unit has a half: two words each (`models.numerics.lfsr`)
     seeds: Bytes | None = None
+    #: what the softmax unit has to do with it, which gives the operands of an attend then
     taken: Taken | None = None
-    puts: tuple[Put, ...] = ()
+    puts: tuple[Put, ...] = ()  #: how operands are sent that several banks share
 
 
 class Device:

@@ -172,13 +172,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Added:
-    """An outer product that is added: k (items, rows), v (items, columns); in v's error are `slopes`, by which it goes with that of what was
-    read before, and the `rest`."""
+    """An outer product that is added, and v's error."""
 
-    k: Number
-    v: Number
+    k: Number  #: (items, rows)
+    v: Number  #: (items, columns)
+    #: by which v's error goes with that of what was read before
     slopes: Sequence[tuple[Reading, Floats]]
-    rest: Floats
+    rest: Floats  #: the other part of v's error
 
 
 def _length(x: Floats) -> Floats:

@@ -54,18 +54,16 @@ def register_map(config: PimConfig, design: int = 0) -> RegisterMap:
 
 @dataclass(frozen=True)
 class Program:
-    """A program: its words of 8 bytes, and for each command the cycles to wait, its words of the port, whether it gives a result.
-
-    `order`: for each transfer of results (set, round of the set, number in the round); `rounds`: of all sets, by mode.
-    """
+    """A program."""
 
     schedule: Schedule
-    words: NDArray[np.uint64]
-    waits: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    reads: NDArray[np.bool_]
+    words: NDArray[np.uint64]  #: words of 8 bytes
+    waits: NDArray[np.int64]  #: cycles to wait, by command
+    sizes: NDArray[np.int64]  #: words of the port, by command
+    reads: NDArray[np.bool_]  #: it gives a result, by command
+    #: by transfer of results: set, round of the set, number in the round
     order: list[tuple[int, int, int]]
-    rounds: Mapping[str, int]
+    rounds: Mapping[str, int]  #: rounds of all sets, by mode
 
     @property
     def beats(self) -> int:

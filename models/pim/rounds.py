@@ -41,10 +41,11 @@ class Round:
 
 @dataclass(frozen=True)
 class Charges:
-    """What is counted. `drain`: the slots in which the last columns are written (hardware), or not (as
-    published); `lockstep`: False where each pseudo-channel needs commands of its own on the shared bus."""
+    """What is counted."""
 
+    #: the slots in which the last columns are written, as in hardware; they are not, as published
     drain: bool = True
+    #: False where each pseudo-channel needs commands of its own on the shared bus
     lockstep: bool = True
 
 

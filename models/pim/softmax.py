@@ -46,12 +46,12 @@ GONE = 63
 
 @dataclass(frozen=True)
 class Tiles:
-    """Tiles of keys (…, tiles): `exponent` and `total` (in units of 2⁻²⁴); `codes`: of the weights (…, tiles, banks, bytes)."""
+    """Tiles of keys."""
 
     format: str
-    codes: Bytes
-    exponent: Ints
-    total: Ints
+    codes: Bytes  #: codes of the weights (…, tiles, banks, bytes)
+    exponent: Ints  #: (…, tiles)
+    total: Ints  #: (…, tiles), in units of 2⁻²⁴
 
     @property
     def weights(self) -> Floats:
@@ -107,16 +107,15 @@ def tiles(format: str, y: Ints) -> Tiles:
 
 @dataclass(frozen=True)
 class Taken:
-    """What a round has to do with the softmax unit.
+    """What a round has to do with the softmax unit. −1: none."""
 
-    Of scores: `places`, for each pair of the set the slot, chunk of the tile and part that its results are, (slot · 2 + chunk) · parts + part
-    rounded up to a power of two, and `ended`, the slots whose last scores these are, in order, by pair; `keys`: of each of their tiles.
-    Of an attend: `places`, the slot of each pair, and `ended`, the slots whose exponents and totals are read. −1: none.
-    """
-
+    #: for each pair of the set; of scores: slot, chunk of the tile and part of its results, (slot ·
+    #: 2 + chunk) · parts + part with parts rounded up to a power of two; of an attend: its slot
     places: tuple[int, ...]
+    #: in scores: slots whose last scores these are, in order, by pair; in an attend: slots whose
+    #: exponents and totals are read
     ended: tuple[int, ...] = ()
-    keys: tuple[int, ...] = ()
+    keys: tuple[int, ...] = ()  #: in scores: keys of each ended slot's tiles
 
     @property
     def slots(self) -> tuple[int, ...]:

@@ -37,13 +37,10 @@ _CHUNK = 1 << 17
 
 @dataclass(frozen=True)
 class Columns:
-    """An engine for columns of so many `limbs`: those of each feature, then the label's (2 to 64 in all).
+    """An engine for columns."""
 
-    `gram_lanes`: products a cycle of those that a row takes.
-    """
-
-    limbs: tuple[int, ...]
-    gram_lanes: int = 8
+    limbs: tuple[int, ...]  #: limbs of each feature, then of the label: 2 to 64 in all
+    gram_lanes: int = 8  #: products a cycle, of those that a row takes
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "limbs", tuple(self.limbs))
@@ -99,13 +96,12 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """What a refit goes on from: int64 `offsets` and `shifts` of features and label (n,), and the sums over a aᵀ, int64 (factors,
-    factors), upper triangle."""
+    """What a refit goes on from."""
 
     columns: Columns
-    shifts: Integers
-    offsets: Integers
-    sums: Integers
+    shifts: Integers  #: int64 (n,): of features and label
+    offsets: Integers  #: int64 (n,): of features and label
+    sums: Integers  #: over a aᵀ: int64 (factors, factors), upper triangle
 
     @property
     def rows(self) -> int:

@@ -61,15 +61,17 @@ class Loop(Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """`after`: (a step, cycles from its latest issue), `since`: from the first one of its latest loop. A step that waits for itself is paced so. A loop
-    of no columns takes a cycle, and waits for nothing. `then`: the next step, by the condition that holds first ("": always); None: the program ends.
-    A step that comes again is for the next column.
+    """A step of a program. One that waits for itself is paced so, one that comes again is for the next column.
+
+    A loop of no columns takes a cycle, and waits for nothing.
     """
 
     kind: Kind
+    #: the next step, by the condition that holds first ("": always); None: the program ends
     then: Mapping[str, Kind | None]
     loop: Loop = Loop.ONCE
-    after: tuple[tuple[Kind, int], ...] = ()
+    after: tuple[tuple[Kind, int], ...] = ()  #: waits: a step, and cycles from its latest issue
+    #: waits: a step, and cycles from the first issue of its latest loop
     since: tuple[tuple[Kind, int], ...] = ()
 
 

@@ -41,16 +41,14 @@ class Fails(StrEnum):
 
 @dataclass(frozen=True)
 class Work:
-    """One job as the cycle model sees it: its size, the columns kept, whether bounds come from a pass over all rows.
-
-    `live`: bool (places,), the places of a full job that hold a row; None: spread evenly. `fails`: where the job's error is found.
-    """
+    """One job as the cycle model sees it."""
 
     size: Size
-    keep: tuple[bool, ...]
-    rescanned: bool
+    keep: tuple[bool, ...]  #: the columns kept
+    rescanned: bool  #: bounds come from a pass over all rows
+    #: bool (places,): the places of a full job that hold a row; None: spread evenly
     live: NDArray[np.bool_] | None = field(default=None, compare=False)
-    fails: Fails = Fails.NOT
+    fails: Fails = Fails.NOT  #: where the job's error is found
 
     @classmethod
     def of(cls, job: Job, fit: Fit | HardwareError, config: FitPlan) -> Work:

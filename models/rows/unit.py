@@ -274,14 +274,13 @@ class RowUnitConfig:
 
 @dataclass(frozen=True)
 class Found:
-    """What a tuple's index comes to: the `line`; whether it was a `hit`; else how many lines were looked at for one that gives way, none where one
-    was empty, the row that is written back, −1 for none, and the last batch that asked for the row there (`PAST`)."""
+    """What a tuple's index comes to."""
 
     line: int
-    hit: bool
-    looked: int = 0
-    written: int = -1
-    batch: int = 0
+    hit: bool  #: its row is in the line
+    looked: int = 0  #: lines that were looked at for one that gives way, 0 where one was empty
+    written: int = -1  #: the row that is written back, −1 for none
+    batch: int = 0  #: the last batch that asked for the row there (`PAST`)
 
 
 class Directory:
