@@ -22,7 +22,7 @@ from penstock.dsl.core.graph import Graph, Node, Variable
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.passes import walked
 from penstock.dsl.core.python import Traced
-from penstock.dsl.dialect import Dialect
+from penstock.dsl.dialect import Dialect, Words
 
 __all__ = ["alone"]
 
@@ -93,10 +93,13 @@ _PLAIN = Dialect(
     python=_Python,
     text=_Text,
     options=_options,
-    usage="@ps.kernel",
-    header="x: input[d], w: model[d]",
-    example=('ps.Input["d"]', "input[d]"),
-    returns="values",
+    words=Words(
+        one="a kernel",
+        usage="@ps.kernel",
+        header="x: input[d], w: model[d]",
+        example=('ps.Input["d"]', "input[d]"),
+        returns="values",
+    ),
 )
 
 
