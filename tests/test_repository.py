@@ -478,6 +478,9 @@ class Classes:
 
 #: classes that are larger, to be split
 LARGE = {
+    "penstock.hdl.link.bridge.Bridge",
+    "penstock.hdl.link.responder.Responder",
+    "penstock.hdl.memory.sdram.SdramController",
     "penstock.hdl.omap.engine.MapEngine",
     "penstock.hdl.qr.core.Core",
     "penstock.hdl.qr.fetch.Fetch",

@@ -13,32 +13,6 @@ from .datagrams import BYTES
 _ADDRESS = 4
 
 
-class Request:
-    """The request under way. An address has the bits that the memory's has, but for its highest: that stands for all bits above, and stays once it
-    is set."""
-
-    def __init__(self, memory: AXI4):
-        self.sequence = Signal(8)
-        self.kind = Signal(8)
-        self.left = Signal(8)  # bytes
-        self.far = Signal()
-        self.address = Signal(min(8 * _ADDRESS, memory.address_width - 1))
-        self.writes, space = self.kind[0], self.kind[1:]
-        self.in_registers = space == Space.REGISTERS
-        self.in_memory = space == Space.MEMORY
-        self.in_identity = space == Space.IDENTITY
-
-
-class Once:
-    """The latest write to the registers, which a repeated request must not do again."""
-
-    def __init__(self):
-        self.done_once = Signal()  # there was one,
-        self.done_sequence = Signal(8)  # with this sequence
-        self.done_status = Signal(2)  # and this end
-        self.again = Signal()
-
-
 class Bridge(wiring.Component):
     """Does what requests ask, one bus word at a time, and answers each.
 
@@ -71,23 +45,14 @@ class Bridge(wiring.Component):
         m = Module()
         self.lanes = (self.memory.data_bytes - 1).bit_length()
 
-        self.request, self.once = Request(self.memory), Once()
-        self.status = Signal(2)
-        self.word = Signal(8 * self.memory.data_bytes)  # to be written
-        self.byte = Signal(8)  # the byte that was read
-        self.strobes = Signal(self.memory.data_bytes)
-        self.refused = Signal()  # a nack is owed
-        self.position = Signal(range(HEADER))
-        self._place(m)
-        with m.If(self.dropped):
-            m.d.sync += self.refused.eq(1)
+        self._registers(m)
         self._buses(m)
-        after = Signal(len(self.request.address) + 1)
-        m.d.comb += after.eq(self.request.address + 1)
+        after = Signal(len(self.address) + 1)
+        m.d.comb += after.eq(self.address + 1)
         self.step = [
-            self.request.address.eq(after),
-            self.request.far.eq(self.request.far | after[-1]),
-            self.request.left.eq(self.request.left - 1),
+            self.address.eq(after),
+            self.far.eq(self.far | after[-1]),
+            self.left.eq(self.left - 1),
         ]
         with m.FSM(name="bridge"):
             self._take_header(m)
@@ -96,26 +61,44 @@ class Bridge(wiring.Component):
             self._read(m)
         return m
 
-    def _place(self, m):
-        """Where the byte under way lies in its word, and whether the request came before."""
-        request, once = self.request, self.once
+    def _registers(self, m):
+        """What a request says, and what is known of it."""
+        # an address has the bits that the memory's has, but for its highest: that stands for all bits above, and stays once it is set
+        self.sequence = Signal(8)
+        self.kind = Signal(8)
+        self.left = Signal(8)
+        self.far = Signal()
+        self.address = Signal(min(8 * _ADDRESS, self.memory.address_width - 1))
+        self.writes, space = self.kind[0], self.kind[1:]
+        self.in_registers = space == Space.REGISTERS
+        self.in_memory = space == Space.MEMORY
+        self.in_identity = space == Space.IDENTITY
+        self.status = Signal(2)
+        self.word = Signal(8 * self.memory.data_bytes)  # to be written
+        self.byte = Signal(8)  # the byte that was read
+        self.strobes = Signal(self.memory.data_bytes)
+        self.refused = Signal()  # a nack is owed
+        self.done_once = Signal()  # there was a write to the registers,
+        self.done_sequence = Signal(8)  # with this sequence
+        self.done_status = Signal(2)  # and this end
+        self.again = Signal()
+        self.position = Signal(range(HEADER))
         self.lane = Signal(range(max(self.memory.data_bytes, 4)))
         self.edge = Signal()  # the lane is the word's last
         m.d.comb += [
-            self.lane.eq(
-                Mux(request.in_registers, request.address[:2], request.address[: self.lanes])
-            ),
-            self.edge.eq(self.lane == Mux(request.in_registers, 3, self.memory.data_bytes - 1)),
-            once.again.eq(
-                request.in_registers & once.done_once & (once.done_sequence == request.sequence)
+            self.lane.eq(Mux(self.in_registers, self.address[:2], self.address[: self.lanes])),
+            self.edge.eq(self.lane == Mux(self.in_registers, 3, self.memory.data_bytes - 1)),
+            self.again.eq(
+                self.in_registers & self.done_once & (self.done_sequence == self.sequence)
             ),
         ]
+        with m.If(self.dropped):
+            m.d.sync += self.refused.eq(1)
 
     def _buses(self, m):
         """Both buses see the same word; only one is asked."""
-        request = self.request
-        place = Cat(Const(0, 2), request.address[2:])
-        bus_address = Cat(Const(0, self.lanes), request.address[self.lanes :], request.far)
+        place = Cat(Const(0, 2), self.address[2:])
+        bus_address = Cat(Const(0, self.lanes), self.address[self.lanes :], self.far)
         m.d.comb += [
             self.axil.awaddr.eq(place),
             self.axil.araddr.eq(place),
@@ -134,22 +117,16 @@ class Bridge(wiring.Component):
 
     def _take_header(self, m):
         """From rest to the end of a header."""
-        request = self.request
         with m.State("REST"):
-            m.d.sync += [
-                self.position.eq(0),
-                self.status.eq(0),
-                self.strobes.eq(0),
-                request.far.eq(0),
-            ]
+            m.d.sync += [self.position.eq(0), self.status.eq(0), self.strobes.eq(0), self.far.eq(0)]
             with m.If(self.i.valid):
                 m.next = "HEADER"
             with m.Elif(self.refused):
                 m.d.sync += [
                     self.refused.eq(self.dropped),
-                    request.sequence.eq(0),
-                    request.kind.eq(NACK),
-                    request.left.eq(0),
+                    self.sequence.eq(0),
+                    self.kind.eq(NACK),
+                    self.left.eq(0),
                     self.status.eq(Status.DROPPED),
                 ]
                 m.next = "SEQUENCE"
@@ -158,40 +135,39 @@ class Bridge(wiring.Component):
             with m.If(self.i.valid):
                 m.d.sync += self.position.eq(self.position + 1)
                 with m.Switch(self.position):
-                    for at, part in enumerate((request.sequence, request.kind, request.left)):
+                    for at, part in enumerate((self.sequence, self.kind, self.left)):
                         with m.Case(at):
                             m.d.sync += part.eq(self.i.payload)
                     for at in range(_ADDRESS):
                         with m.Case(HEADER - _ADDRESS + at):
                             m.d.sync += [
-                                request.address[8 * at : 8 * at + 8].eq(self.i.payload),
-                                request.far.eq(
-                                    request.far
+                                self.address[8 * at : 8 * at + 8].eq(self.i.payload),
+                                self.far.eq(
+                                    self.far
                                     | self.i.payload[
-                                        min(max(len(request.address) - 8 * at, 0), 8) :
+                                        min(max(len(self.address) - 8 * at, 0), 8) :
                                     ].any()
                                 ),
                             ]
                 with m.If(self.position == HEADER - 1):
                     m.next = "BEGIN"
         with m.State("BEGIN"):
-            with m.If(request.in_identity):
-                m.d.sync += self.once.done_once.eq(0)
+            with m.If(self.in_identity):
+                m.d.sync += self.done_once.eq(0)
             with m.If(
-                (request.in_identity & request.writes)
-                | ~(request.in_identity | request.in_registers | request.in_memory)
+                (self.in_identity & self.writes)
+                | ~(self.in_identity | self.in_registers | self.in_memory)
             ):
                 m.d.sync += self.status.eq(Status.DECERR)
-            with m.If(request.writes):
+            with m.If(self.writes):
                 m.next = "WRITE"
             with m.Else():
                 m.next = "SEQUENCE"
 
     def _write(self, m):
         """A write's bytes, word by word."""
-        request, once = self.request, self.once
         with m.State("WRITE"):  # gather a word's bytes
-            with m.If(request.left == 0):
+            with m.If(self.left == 0):
                 m.next = "WRITTEN"
             with m.Else():
                 m.d.comb += self.i.ready.eq(1)
@@ -201,9 +177,9 @@ class Bridge(wiring.Component):
                         self.strobes.bit_select(self.lane, 1).eq(1),
                     ]
                     with m.If(
-                        (self.edge | (request.left == 1))
-                        & (request.in_registers | request.in_memory)
-                        & ~once.again
+                        (self.edge | (self.left == 1))
+                        & (self.in_registers | self.in_memory)
+                        & ~self.again
                     ):
                         m.next = "WRITE_ADDRESS"
                     with m.Else():
@@ -224,23 +200,18 @@ class Bridge(wiring.Component):
                 m.d.sync += [self.status.eq(self.status | response), self.strobes.eq(0), *self.step]
                 m.next = "WRITE"
         with m.State("WRITTEN"):
-            with m.If(once.again):
-                m.d.sync += self.status.eq(once.done_status)
-            with m.Elif(request.in_registers):
+            with m.If(self.again):
+                m.d.sync += self.status.eq(self.done_status)
+            with m.Elif(self.in_registers):
                 m.d.sync += [
-                    once.done_once.eq(1),
-                    once.done_sequence.eq(request.sequence),
-                    once.done_status.eq(self.status),
+                    self.done_once.eq(1),
+                    self.done_sequence.eq(self.sequence),
+                    self.done_status.eq(self.status),
                 ]
             m.next = "SEQUENCE"
 
     def _send_header(self, m):
-        request = self.request
-        parts = {
-            "SEQUENCE": request.sequence,
-            "KIND": request.kind | RESPONSE,
-            "LENGTH": request.left,
-        }
+        parts = {"SEQUENCE": self.sequence, "KIND": self.kind | RESPONSE, "LENGTH": self.left}
         for (name, part), then in zip(parts.items(), ("KIND", "LENGTH", "READ"), strict=True):
             with m.State(name):
                 m.d.comb += [self.o.valid.eq(1), self.o.p.data.eq(part)]
@@ -249,17 +220,16 @@ class Bridge(wiring.Component):
 
     def _read(self, m):
         """A read's bytes, and the answer's end."""
-        request = self.request
         with m.State("READ"):  # bytes that nothing is asked for
-            with m.If(request.left == 0):
+            with m.If(self.left == 0):
                 m.next = "STATUS"
-            with m.Elif(request.in_registers | request.in_memory):
+            with m.Elif(self.in_registers | self.in_memory):
                 m.next = "READ_ADDRESS"
             with m.Else():
                 m.d.comb += self.o.valid.eq(1)
-                with m.If(request.in_identity):
+                with m.If(self.in_identity):
                     rom = Array(Const(byte, 8) for byte in self.identity.encode())
-                    m.d.comb += self.o.p.data.eq(rom[request.address[:4]])
+                    m.d.comb += self.o.p.data.eq(rom[self.address[:4]])
                 with m.If(self.o.ready):
                     m.d.sync += self.step
         with m.State("READ_ADDRESS"), m.If(self._ask(m, "ar", 1)):
@@ -271,9 +241,9 @@ class Bridge(wiring.Component):
             with m.If(~response[1]):
                 m.d.sync += self.byte.eq(
                     Mux(
-                        request.in_registers,
-                        self.axil.rdata.word_select(request.address[:2], 8),
-                        self.bus.rdata.word_select(request.address[: self.lanes], 8),
+                        self.in_registers,
+                        self.axil.rdata.word_select(self.address[:2], 8),
+                        self.bus.rdata.word_select(self.address[: self.lanes], 8),
                     )
                 )
             with m.If(valid):
@@ -284,7 +254,7 @@ class Bridge(wiring.Component):
             with m.If(self.o.ready):
                 m.d.sync += self.step
                 m.next = "READ_ANSWER"
-                with m.If(self.edge | (request.left == 1)):
+                with m.If(self.edge | (self.left == 1)):
                     m.next = "READ_TAKEN"
         with m.State("READ_TAKEN"):
             self._answer(m, "r", 1)
@@ -306,10 +276,9 @@ class Bridge(wiring.Component):
 
     def _tell(self, m, name, value):
         """Drive a signal of the bus that the space means."""
-        request = self.request
-        for bus, meant in ((self.axil, request.in_registers), (self.bus, request.in_memory)):
+        for bus, meant in ((self.axil, self.in_registers), (self.bus, self.in_memory)):
             m.d.comb += getattr(bus, name).eq(meant & value)
 
     def _hear(self, name):
         """Return a signal of that bus."""
-        return Mux(self.request.in_registers, getattr(self.axil, name), getattr(self.bus, name))
+        return Mux(self.in_registers, getattr(self.axil, name), getattr(self.bus, name))

@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.memory.sdram import CHIP, Chip, Command, Cycles
+from ...models.memory.sdram import CHIP, Chip, Command
 from ..stream.queue import Queue
 from .axi import AXI4
 
@@ -37,45 +37,6 @@ class SdramPins(wiring.Signature):
         )
 
 
-class Burst:
-    """The burst under way. The address is that of a column."""
-
-    def __init__(self, chip: Chip, count: int):
-        self.address = Signal(chip.column_bits + chip.bank_bits + chip.row_bits)
-        self.left = Signal(9)  # words
-        self.outside = Signal()
-        self.writing = Signal()
-        self.merged = Signal()  # what is not written of a word is there
-        self.sub = self.address[: (count - 1).bit_length()]
-        self.column = self.address[: chip.column_bits]
-        self.bank = self.address[chip.column_bits :][: chip.bank_bits]
-        self.row = self.address[chip.column_bits + chip.bank_bits :]
-        self.edge = Signal()  # the word's last column
-
-
-class Timers:
-    """Cycles until something is allowed, and when a refresh is due: one in each `period`."""
-
-    def __init__(self, cycles: Cycles, period: int):
-        self.wait = Signal(range(cycles.power_up + 1), init=cycles.power_up)
-        self.ras = Signal(range(cycles.ras + 1))
-        self.rc = Signal(range(cycles.rc + 1))
-        self.recover = Signal(range(cycles.wr + 1))
-        self.period = period
-        self.clock = Signal(range(period))
-        self.due = Signal()
-        self.first = Signal(range(_FIRST_REFRESHES + 1), init=_FIRST_REFRESHES)
-
-    def run(self, m):
-        for timer in (self.wait, self.ras, self.rc, self.recover):
-            with m.If(timer != 0):
-                m.d.sync += timer.eq(timer - 1)
-        last = self.period - 1
-        m.d.sync += self.clock.eq(Mux(self.clock == last, 0, self.clock + 1))
-        with m.If(self.clock == last):
-            m.d.sync += self.due.eq(1)
-
-
 class SdramController(wiring.Component):
     """SDR SDRAM of 16 or 32 bits as AXI4 memory: INCR bursts of full words that do not cross 4 KiB, byte strobes obeyed.
 
@@ -103,10 +64,10 @@ class SdramController(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         self.count = self.port.data_bytes * 8 // self.chip.width  # columns of a word
-        self.burst = burst = Burst(self.chip, self.count)
-        m.d.comb += burst.edge.eq(burst.sub == self.count - 1)
-        self.timers = Timers(self.cycles, self._period())
-        self.timers.run(m)
+        self.bits = (self.count - 1).bit_length()
+
+        self._address(m)
+        self._timers(m)
 
         self.command = Signal(3, init=Command.NOP)
         m.d.comb += Cat(self.pins.we_n, self.pins.cas_n, self.pins.ras_n).eq(self.command)
@@ -116,7 +77,7 @@ class SdramController(wiring.Component):
             self.command.eq(Command.NOP),
             self.pins.dq_oe.eq(0),
             self.pins.dqm.eq(0),
-            self.pins.ba.eq(self.burst.bank),
+            self.pins.ba.eq(self.bank),
         ]
 
         self._returns(m)
@@ -132,16 +93,42 @@ class SdramController(wiring.Component):
             self._work(m)
         return m
 
-    def _period(self):
-        """Return the cycles between two refreshes: they come early by what a word and the row's closing may take."""
-        cycles = self.cycles
-        margin = self.count + cycles.ras + cycles.rc + cycles.wr + cycles.rp + 8
+    def _address(self, m):
+        """One burst at a time; the address is that of a column."""
+        self.address = Signal(self.chip.column_bits + self.chip.bank_bits + self.chip.row_bits)
+        self.left = Signal(9)  # words
+        self.outside = Signal()
+        self.writing = Signal()
+        self.merged = Signal()  # what is not written of a word is there
+        self.sub = self.address[: self.bits]
+        self.column = self.address[: self.chip.column_bits]
+        self.bank = self.address[self.chip.column_bits :][: self.chip.bank_bits]
+        self.row = self.address[self.chip.column_bits + self.chip.bank_bits :]
+        self.edge = Signal()  # the word's last column
+        m.d.comb += self.edge.eq(self.sub == self.count - 1)
+
+    def _timers(self, m):
+        """Cycles until something is allowed, and when a refresh is due."""
+        self.wait = Signal(range(self.cycles.power_up + 1), init=self.cycles.power_up)
+        self.ras = Signal(range(self.cycles.ras + 1))
+        self.rc = Signal(range(self.cycles.rc + 1))
+        self.recover = Signal(range(self.cycles.wr + 1))
+        for timer in (self.wait, self.ras, self.rc, self.recover):
+            with m.If(timer != 0):
+                m.d.sync += timer.eq(timer - 1)
+        # refreshes come early by what a word and the row's closing may take
+        margin = self.count + self.cycles.ras + self.cycles.rc + self.cycles.wr + self.cycles.rp + 8
         if not self.chip.masks:
-            margin += self.count + cycles.latency + 4
-        period = cycles.interval - margin
-        if period < 2 * cycles.rfc:
+            margin += self.count + self.cycles.latency + 4
+        period = self.cycles.interval - margin
+        if period < 2 * self.cycles.rfc:
             raise ValueError("the clock is too slow for the chip's refreshes")
-        return period
+        self.clock = Signal(range(period))
+        self.due = Signal()
+        self.first = Signal(range(_FIRST_REFRESHES + 1), init=_FIRST_REFRESHES)
+        m.d.sync += self.clock.eq(Mux(self.clock == period - 1, 0, self.clock + 1))
+        with m.If(self.clock == period - 1):
+            m.d.sync += self.due.eq(1)
 
     def _returns(self, m):
         """What comes back: a READ decided in cycle t is on the pins in t + 1, its data in t + 1 + latency."""
@@ -179,60 +166,58 @@ class SdramController(wiring.Component):
 
     def _set_up(self, m):
         """Power-up and the mode register."""
-        timers = self.timers
         with m.State("POWER"):
-            with m.If(timers.wait == 0):
+            with m.If(self.wait == 0):
                 m.d.sync += [
                     self.command.eq(Command.PRECHARGE),
                     self.pins.a.eq(1 << 10),
-                    timers.wait.eq(self.cycles.rp - 1),
+                    self.wait.eq(self.cycles.rp - 1),
                 ]
                 m.next = "SETUP"
         with m.State("SETUP"):
-            with m.If((timers.wait == 0) & (timers.first != 0)):
+            with m.If((self.wait == 0) & (self.first != 0)):
                 m.d.sync += [
                     self.command.eq(Command.REFRESH),
-                    timers.wait.eq(self.cycles.rfc - 1),
-                    timers.first.eq(timers.first - 1),
-                    timers.clock.eq(0),
-                    timers.due.eq(0),
+                    self.wait.eq(self.cycles.rfc - 1),
+                    self.first.eq(self.first - 1),
+                    self.clock.eq(0),
+                    self.due.eq(0),
                 ]
-            with m.Elif(timers.wait == 0):
+            with m.Elif(self.wait == 0):
                 m.d.sync += [
                     self.command.eq(Command.MODE),
                     self.pins.a.eq(self.cycles.latency << 4),
                     self.pins.ba.eq(0),
-                    timers.wait.eq(self.cycles.mrd - 1),
+                    self.wait.eq(self.cycles.mrd - 1),
                 ]
                 m.next = "REST"
 
     def _work(self, m):
         """Bursts and refreshes."""
-        burst, timers = self.burst, self.timers
         with m.State("REST"):
-            with m.If(timers.wait != 0):
+            with m.If(self.wait != 0):
                 pass
-            with m.Elif(timers.due):
+            with m.Elif(self.due):
                 m.d.sync += [
                     self.command.eq(Command.REFRESH),
-                    timers.wait.eq(self.cycles.rfc - 1),
-                    timers.due.eq(0),
-                    timers.clock.eq(0),
+                    self.wait.eq(self.cycles.rfc - 1),
+                    self.due.eq(0),
+                    self.clock.eq(0),
                 ]
-            with m.Elif(burst.left != 0):  # what a refresh or a row's end cut off
+            with m.Elif(self.left != 0):  # what a refresh or a row's end cut off
                 m.next = "OPEN"
-            with m.Elif(self.bus.awvalid & ~self.bus.bvalid & ~(self.bus.arvalid & burst.writing)):
+            with m.Elif(self.bus.awvalid & ~self.bus.bvalid & ~(self.bus.arvalid & self.writing)):
                 self._take(m, "aw")
             with m.Elif(self.bus.arvalid):
                 self._take(m, "ar")
         with m.State("OPEN"):
-            with m.If(timers.rc == 0):
+            with m.If(self.rc == 0):
                 m.d.sync += [
                     self.command.eq(Command.ACTIVATE),
-                    self.pins.a.eq(burst.row),
-                    timers.wait.eq(self.cycles.rcd - 1),
-                    timers.ras.eq(self.cycles.ras - 1),
-                    timers.rc.eq(self.cycles.rc - 1),
+                    self.pins.a.eq(self.row),
+                    self.wait.eq(self.cycles.rcd - 1),
+                    self.ras.eq(self.cycles.ras - 1),
+                    self.rc.eq(self.cycles.rc - 1),
                 ]
                 m.next = "PASS"
         with m.State("PASS"):
@@ -245,35 +230,33 @@ class SdramController(wiring.Component):
 
     def _take(self, m, channel):
         """A burst from an address channel."""
-        burst = self.burst
         address, length = getattr(self.bus, f"{channel}addr"), getattr(self.bus, f"{channel}len")
         m.d.comb += getattr(self.bus, f"{channel}ready").eq(1)
         m.d.sync += [
-            burst.address.eq(address >> (self.chip.width // 8).bit_length() - 1),
-            burst.left.eq(length + 1),
-            burst.outside.eq(address >= self.chip.bytes),
-            burst.writing.eq(channel == "aw"),
+            self.address.eq(address >> (self.chip.width // 8).bit_length() - 1),
+            self.left.eq(length + 1),
+            self.outside.eq(address >= self.chip.bytes),
+            self.writing.eq(channel == "aw"),
         ]
         m.next = "OPEN"
 
     def _pass(self, m):
         """A column a cycle, while data or room are there."""
-        burst, timers = self.burst, self.timers
         step, width = Signal(), self.chip.width
         strobes = self.bus.wstrb
-        full = Const(1) if self.chip.masks else strobes.all() | burst.merged | burst.outside
-        with m.If((timers.wait == 0) & (burst.sub == 0) & timers.due):
+        full = Const(1) if self.chip.masks else strobes.all() | self.merged | self.outside
+        with m.If((self.wait == 0) & (self.sub == 0) & self.due):
             m.next = "CLOSE"
-        with m.Elif((timers.wait == 0) & burst.writing):
-            m.d.comb += [step.eq(self.bus.wvalid & full), self.bus.wready.eq(burst.edge & full)]
+        with m.Elif((self.wait == 0) & self.writing):
+            m.d.comb += [step.eq(self.bus.wvalid & full), self.bus.wready.eq(self.edge & full)]
             if not self.chip.masks:
                 with m.If(self.bus.wvalid & ~full):
                     m.next = "FETCH"
-        with m.Elif(timers.wait == 0):
+        with m.Elif(self.wait == 0):
             m.d.comb += [
-                step.eq(self.room | (burst.sub != 0)),
+                step.eq(self.room | (self.sub != 0)),
                 self.asked.eq(step),
-                self.mark.eq(Cat(burst.edge, burst.edge & (burst.left == 1), burst.outside)),
+                self.mark.eq(Cat(self.edge, self.edge & (self.left == 1), self.outside)),
             ]
         content = self.bus.wdata
         if not self.chip.masks:
@@ -282,54 +265,52 @@ class SdramController(wiring.Component):
                 Mux(strobe, byte(content, k), byte(self.gather, k))
                 for k, strobe in enumerate(strobes)
             )
-        write = Mux(burst.outside, Command.NOP, Command.WRITE)
+        write = Mux(self.outside, Command.NOP, Command.WRITE)
         with m.If(step):
             m.d.sync += [
-                self.command.eq(Mux(burst.writing, write, Command.READ)),
-                self.pins.a.eq(burst.column),
-                burst.address.eq(burst.address + 1),
-                burst.left.eq(burst.left - burst.edge),
-                self.pins.dq_oe.eq(burst.writing & ~burst.outside),
-                self.pins.dq_o.eq(content.word_select(burst.sub, width)),
-                timers.recover.eq(Mux(burst.writing, self.cycles.wr, 0)),
+                self.command.eq(Mux(self.writing, write, Command.READ)),
+                self.pins.a.eq(self.column),
+                self.address.eq(self.address + 1),
+                self.left.eq(self.left - self.edge),
+                self.pins.dq_oe.eq(self.writing & ~self.outside),
+                self.pins.dq_o.eq(content.word_select(self.sub, width)),
+                self.recover.eq(Mux(self.writing, self.cycles.wr, 0)),
             ]
             if self.chip.masks:
-                masked = ~strobes.word_select(burst.sub, width // 8)
-                m.d.sync += self.pins.dqm.eq(Mux(burst.writing, masked, 0))
-            ends = (burst.left == 1) | (burst.column == (1 << self.chip.column_bits) - 1)
-            with m.If(burst.edge):
-                m.d.sync += burst.merged.eq(0)
+                masked = ~strobes.word_select(self.sub, width // 8)
+                m.d.sync += self.pins.dqm.eq(Mux(self.writing, masked, 0))
+            ends = (self.left == 1) | (self.column == (1 << self.chip.column_bits) - 1)
+            with m.If(self.edge):
+                m.d.sync += self.merged.eq(0)
                 with m.If(ends):
                     m.next = "CLOSE"
 
     def _fetch(self, m):
         """Read the word that is written in part: its columns come last into `gather`, and into no word of the manager's."""
-        burst = self.burst
         which = Signal(range(self.count + 1))
         with m.If(which != self.count):
             m.d.comb += self.asked.eq(1)
             m.d.sync += [
                 self.command.eq(Command.READ),
-                self.pins.a.eq(burst.column | which),
+                self.pins.a.eq(self.column | which),
                 which.eq(which + 1),
             ]
         with m.Elif(self.way == 0):
-            m.d.sync += [which.eq(0), burst.merged.eq(1)]
+            m.d.sync += [which.eq(0), self.merged.eq(1)]
             m.next = "PASS"
 
     def _close(self, m):
         """The row, and a write that is through."""
-        burst, timers = self.burst, self.timers
         # all banks: the address may be in the next one already
-        with m.If((timers.ras == 0) & (timers.recover == 0)):
+        with m.If((self.ras == 0) & (self.recover == 0)):
             m.d.sync += [
                 self.command.eq(Command.PRECHARGE),
                 self.pins.a.eq(1 << 10),
-                timers.wait.eq(self.cycles.rp - 1),
+                self.wait.eq(self.cycles.rp - 1),
             ]
             m.next = "REST"
-            with m.If(burst.writing & (burst.left == 0)):
+            with m.If(self.writing & (self.left == 0)):
                 m.d.sync += [
                     self.bus.bvalid.eq(1),
-                    self.bus.bresp.eq(Cat(Const(0, 1), burst.outside)),
+                    self.bus.bresp.eq(Cat(Const(0, 1), self.outside)),
                 ]

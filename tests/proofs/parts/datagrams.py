@@ -87,16 +87,11 @@ def responder() -> Bench:
     b.d.comb += dut.fill_status.eq(b.free("fill_status", 2))
     b.check(
         "memory is filled for the session that has the device",
-        ~dut.fill.valid
-        | ((dut.request.fields.number == dut.session.mine) & (dut.session.mine != 0)),
+        ~dut.fill.valid | ((dut.asked.number == dut.mine) & (dut.mine != 0)),
     )
     b.check(
         "the bridge is asked for the session that has the device, or for its opening",
-        ~dut.asks.valid
-        | (
-            (dut.request.fields.number == dut.session.mine)
-            & ((dut.session.mine != 0) | dut.request.opens)
-        ),
+        ~dut.asks.valid | ((dut.asked.number == dut.mine) & ((dut.mine != 0) | dut.opens)),
     )
     b.cover("the bridge is asked", dut.asks.valid)
     b.cover("an answer begins", dut.o.valid)
@@ -186,8 +181,8 @@ PROOFS = [
         responder,
         Defect(
             _R,
-            "(request.fields.number != session.mine) | (session.mine == 0)",
-            "request.fields.number != session.mine",
+            "(self.asked.number != self.mine) | (self.mine == 0)",
+            "self.asked.number != self.mine",
         ),
         covers=26,
         search=30,

@@ -268,7 +268,7 @@ PROOFS = [
         "tRCD, tRP, tRAS, tRC, tRFC, tWR, tMRD, refresh interval, power-up, open and closed banks, "
         "who drives DQ; AXI's R, RLAST and B; 2 banks, rules of few cycles",
         controller,
-        Defect(_NAME, "(timers.ras == 0) & (timers.recover == 0)", "timers.ras == 0"),
+        Defect(_NAME, "(self.ras == 0) & (self.recover == 0)", "self.ras == 0"),
         covers=40,
         search=60,
     ),
@@ -279,8 +279,8 @@ PROOFS = [
         lambda: answers(40),
         Defect(
             _NAME,
-            "with m.If((timers.wait == 0) & (burst.sub == 0) & timers.due):",
-            "with m.If((timers.wait == 0) & (burst.sub == 0) & (timers.due | timers.rc.any())):",
+            "with m.If((self.wait == 0) & (self.sub == 0) & self.due):",
+            "with m.If((self.wait == 0) & (self.sub == 0) & (self.due | self.rc.any())):",
         ),
         method="bounded",
         depth=75,
@@ -292,7 +292,7 @@ PROOFS = [
         "reads and writes have their turns within 60 cycles; bursts ≤ 2 beats, the manager fair "
         "within 1",
         lambda: turns(60),
-        Defect(_NAME, "~self.bus.bvalid & ~(self.bus.arvalid & burst.writing)", "~self.bus.bvalid"),
+        Defect(_NAME, "~self.bus.bvalid & ~(self.bus.arvalid & self.writing)", "~self.bus.bvalid"),
         method="bounded",
         depth=90,
         covers=60,
@@ -303,7 +303,7 @@ PROOFS = [
         f"what is read of any byte is what was written last, SLVERR and no write beyond the end; {WORDS} words of "
         "4 bytes, any strobes, bursts ≤ 2 beats, over row ends, banks and refreshes",
         word,
-        Defect(_NAME, "Mux(burst.outside, Command.NOP, Command.WRITE)", "Command.WRITE"),
+        Defect(_NAME, "Mux(self.outside, Command.NOP, Command.WRITE)", "Command.WRITE"),
         method="bounded",
         depth=45,
         covers=45,
