@@ -15,7 +15,7 @@ from penstock.engines.omap.bolt import served
 from penstock.engines.omap.design import joined
 from penstock.engines.omap.plans import _served
 from penstock.models.memory import parse_memory
-from penstock.models.memory.dram import Dram
+from penstock.models.memory.dram.memory import Dram
 from penstock.models.omap import hbm
 from penstock.models.omap.front_schedule import FrontSchedule
 from penstock.models.omap.planner import MARGIN, plan

@@ -5,7 +5,7 @@
 CHECKOUT is a checkout of Ramulator 2.1 with its library built in it (`cmake -DRAMULATOR_PYTHON_BINDINGS=OFF`,
 `make`). DDR4-2400R of one rank, random requests, half of them writes, all there at once. Ramulator
 chooses among 32 reads and 32 writes; the DRAM model serves in order. Both take turns; times are of the
-processor. The trace is of Ramulator's commands: each is put to `models.memory.dram.Checker`, which says
+processor. The trace is of Ramulator's commands: each is put to `models.memory.dram.checker.Checker`, which says
 whether it is legal, and whether it came in the first legal cycle. docs/reference/memory.md has the figures.
 """
 
@@ -24,7 +24,8 @@ from time import process_time
 
 import numpy as np
 
-from penstock.models.memory.dram import Checker, preset
+from penstock.models.memory.dram.checker import Checker
+from penstock.models.memory.dram.presets import preset
 from penstock.sim.memory.dram import serve
 
 _CONFIG = """

@@ -40,7 +40,8 @@ from penstock.hdl.rows.unit import RowUnit
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.resources import parts
 from penstock.models.analytics.shell import address_bits, beats_bits
-from penstock.models.memory.dram import Timing, preset
+from penstock.models.memory.dram.presets import preset
+from penstock.models.memory.dram.timing import Timing
 from penstock.models.numerics.latency import Cost
 from penstock.models.rows.unit import Directory, RowTable
 from penstock.sim.memory.dram import serve

@@ -15,9 +15,10 @@ import sys
 from collections.abc import Callable
 from time import perf_counter
 
-from penstock.host.device import Udp
-from penstock.models.link import Identity, Space
+from penstock.host.device.udp import Udp
+from penstock.models.link.device import Identity
 from penstock.models.link.envelope import ASK, LONGEST, OPENING, WINDOW, Answer
+from penstock.models.link.frames import Space
 
 SIZE = 64 << 20
 _HEAD = struct.Struct("<IIBBHQ")

@@ -20,7 +20,7 @@ from common import EXAMPLES, ROOT
 import penstock as ps
 from penstock.api import compile
 from penstock.engines.base import Given
-from penstock.host.device import Device
+from penstock.host.device.device import Device
 from penstock.models.link.envelope import LONGEST
 from penstock.sim.board import Datagrams, generate
 

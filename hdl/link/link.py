@@ -17,7 +17,7 @@ from .uart import UartReceiver, UartTransmitter
 
 
 class Link(wiring.Component):
-    """A device's end of the host link; `models.link.Device` says what it answers, or `models.link.envelope.Envelope` to datagrams.
+    """A device's end of the host link; `models.link.device.Device` says what it answers, or `models.link.envelope.Envelope` to datagrams.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class Soc(wiring.Component):
     memory_bytes
         Size of the memory, as the kind allows: a multiple of 4096, or 16384 bus words or a power of two times that.
     clock_hz, baud
-        Of the serial line; see `models.link.divisor`. None: there are datagrams in place of it.
+        Of the serial line; see `models.link.timing.divisor`. None: there are datagrams in place of it.
     station
         Its addresses on Ethernet, where that carries the datagrams.
     memory

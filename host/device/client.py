@@ -18,18 +18,18 @@ from dataclasses import dataclass, field
 
 import serial
 
-from ...models.link import (
-    BYTE_BITS,
+from ...models.link.device import Identity
+from ...models.link.frames import (
     MAXIMUM,
     NACK,
     FrameError,
-    Identity,
     Parser,
     Request,
     Response,
     Space,
     decode_response,
 )
+from ...models.link.timing import BYTE_BITS
 from .errors import LinkError
 from .roundtrip import RoundTrip
 from .transport import Statistics

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...models.errors import ErrorCode, HardwareError, RunError
-from ...models.link import Space
+from ...models.link.frames import Space
 from ...models.shell import IDENTITY, VERSION, Control, Interrupt, RegisterMap, Status
 from ...sim.machine import Closing
 from ...sim.native import MonitorState

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from struct import Struct
 
-from ...models.link import Identity, Space, Status
+from ...models.link.device import Identity
 from ...models.link.envelope import ASK, OPENING, WINDOW, Answer, decode_answer, follows
+from ...models.link.frames import Space, Status
 from .errors import LinkError
 from .roundtrip import RoundTrip
 from .transport import Piece as Pushed

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from ...models.link import Identity, Space, Status
+from ...models.link.device import Identity
+from ...models.link.frames import Space, Status
 from .errors import DeviceError
 
 

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from concurrent.futures import CancelledError, wait
 from typing import Any, TypeVar
 
-from ...models.link import Space
+from ...models.link.frames import Space
 from .client import Client
 from .errors import DeviceError, LinkError
 from .transport import Refused, seconds

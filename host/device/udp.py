@@ -15,9 +15,9 @@ from contextlib import suppress
 from itertools import groupby
 from secrets import randbits
 
-from ...models.link import FrameError, Space, Status
 from ...models.link.envelope import LONGEST
 from ...models.link.ethernet import PORT
+from ...models.link.frames import FrameError, Space, Status
 from ...models.link.pushes import PIECE, describe
 from .errors import DeviceError, LinkError
 from .session import Piece, Session, pushing

@@ -11,7 +11,8 @@ import threading
 from contextlib import suppress
 from typing import Protocol
 
-from ...models.link import Identity, Space
+from ...models.link.device import Identity
+from ...models.link.frames import Space
 from .errors import LinkError
 from .transport import Statistics, seconds
 

@@ -24,7 +24,7 @@ from ...models.qr.golden import refit
 from ...models.qr.job import Fit, Job, Memo
 from ...models.qr.layout import Places, Size, memo_words, result_words
 from ...sim.machine import Closing, Machine, round_up
-from ..device import DeviceError
+from ..device.errors import DeviceError
 
 
 class Timed:

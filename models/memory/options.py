@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 
-from .dram import PRESETS, preset
 from .dram.memory import Dram
+from .dram.presets import PRESETS, preset
 from .timing import FixedLatency, Memory
 
 #: of a memory of fixed latency, as users write them

@@ -21,7 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory.dealt import Deal
-from ..memory.dram import Controller, Dram, Timing
+from ..memory.dram.controller import Controller
+from ..memory.dram.memory import Dram
+from ..memory.dram.timing import Timing
 from .back import BackSchedule
 from .config import OmapConfig
 from .front_schedule import FrontSchedule

@@ -10,7 +10,7 @@ from math import ceil, inf
 from typing import Any
 
 from ..memory import Memory
-from ..memory.dram import Dram
+from ..memory.dram.memory import Dram
 from ..resources import AIM
 from ..target import Target
 from .back import BackSchedule

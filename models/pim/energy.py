@@ -6,8 +6,8 @@ simulator (MICRO 2025), which has AttAcc's figures. Refreshes, and what the chip
 
 from __future__ import annotations
 
-from ..memory.dram import preset
 from ..memory.dram.energy import per_bit
+from ..memory.dram.presets import preset
 from .config import COLUMNS
 from .program import Program
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..memory.dram import PRESETS, Timing, preset
+from ..memory.dram.presets import PRESETS, preset
+from ..memory.dram.timing import Timing
 
 #: the name of no DRAM, but of an FPGA's own block RAM
 ON_CHIP = "on-chip"
@@ -53,7 +54,7 @@ class PimTiming:
 
     @classmethod
     def of(cls, timing: Timing) -> PimTiming:
-        """Return those of a `models.memory.dram.Timing`, as it has them."""
+        """Return those of a `models.memory.dram.timing.Timing`, as it has them."""
         burst = max(timing["nBL"] * 32 // timing.burst_bytes, 1)
         return cls(
             timing.name,

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..memory.dealt import Deal
-from ..memory.dram import Dram, Mapping
+from ..memory.dram.controller import Mapping
+from ..memory.dram.memory import Dram
 from ..memory.timing import Memory
 from .unit import RowUnitConfig
 

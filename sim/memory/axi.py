@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...models.memory import Memory
-from ...models.memory.dram import Channel, Dram
+from ...models.memory.dram.memory import Channel, Dram
 from .modes import LATEST, NO_MODES, Mode
 
 #: FNV-1a with 64 bits

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.memory import Memory
-from ...models.memory.dram import Dram, Timing
+from ...models.memory.dram.memory import Dram
+from ...models.memory.dram.timing import Timing
 from ..native.toolchain import BuildError, build_plain
 from .parameters import parameters
 
@@ -39,7 +40,7 @@ def _library() -> ctypes.CDLL:
 
 
 class FastChannel:
-    """A `models.memory.dram.Channel`. Raises BuildError where there is no g++."""
+    """A `models.memory.dram.memory.Channel`. Raises BuildError where there is no g++."""
 
     def __init__(self, memory: Dram) -> None:
         self._api = _library()
@@ -84,7 +85,7 @@ def serve(
     bursts: NDArray[np.uint64],
 ) -> tuple[NDArray[np.int64], int]:
     """Return the cycles of the column commands of a fresh controller for requests in order, as
-    `models.memory.dram.Controller.serve`, and how many refreshes went between them.
+    `models.memory.dram.controller.Controller.serve`, and how many refreshes went between them.
 
     Parameters: arrays of one length: which requests write, DRAM cycles of their arrival (never
     falling), numbers of bursts. Raises BuildError where there is no g++.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models.memory.dram import DEPTH, Dram
+from ...models.memory.dram.controller import DEPTH
+from ...models.memory.dram.memory import Dram
 
 _TIMES = """
 nBL nCL nCWL nRCDRD nRCDWR nRP nRAS nRC nCCDS nCCDL nRRDS nRRDL nFAW nWTRS nWTRL nRTW nWR nRTP nRFC nREFI nPPD

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...models.errors import ErrorCode, HardwareError, RunError
 from ...models.memory import FixedLatency, Memory
-from ...models.memory.dram import Dram
+from ...models.memory.dram.memory import Dram
 from ...models.shell import IDENTITY, PATIENCE, Control, Interrupt, Status
 from ..machine import Closing, Feed, Transfer
 from ..memory.modes import NO_MODES, Mode

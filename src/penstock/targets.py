@@ -12,8 +12,8 @@ from penstock.boards.records import Misread, read
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
 from penstock.errors import bad_value
-from penstock.models.link import BYTE_BITS
 from penstock.models.link.kinds import KINDS, Link, parse_link, stated
+from penstock.models.link.timing import BYTE_BITS
 from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.plugins import absent
 from penstock.models.target import Link as LinkRecord

@@ -19,7 +19,8 @@ from penstock.boards.pll import Unreachable
 from penstock.boards.top import clock_setting
 from penstock.hdl.memory import SdramController
 from penstock.hdl.soc import Soc
-from penstock.models.link import Device, Identity, Request
+from penstock.models.link.device import Device, Identity
+from penstock.models.link.frames import Request
 from penstock.models.memory.sdram import CHIPS, Chip, Command
 from testbench.link_cases import Words
 from testbench.sdram import Sdram

@@ -7,15 +7,11 @@ import pytest
 
 from penstock.models.energy import Carbon, embodied, energy
 from penstock.models.memory import FixedLatency, parse_memory
-from penstock.models.memory.dram import (
-    PRESETS,
-    Checker,
-    Mapping,
-    PlainChannel,
-    counted,
-    picojoules,
-    preset,
-)
+from penstock.models.memory.dram.checker import Checker
+from penstock.models.memory.dram.controller import Mapping
+from penstock.models.memory.dram.energy import picojoules
+from penstock.models.memory.dram.memory import PlainChannel, counted
+from penstock.models.memory.dram.presets import PRESETS, preset
 from penstock.sim.memory.dram import FastChannel, fast
 
 #: presets whose energy is known

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.host.device import DeviceError, LinkError, serial_device
-from penstock.models.link import Device as GoldenDevice
-from penstock.models.link import FrameError, Identity, Parser, decode_request
+from penstock.host.device.errors import DeviceError, LinkError
+from penstock.host.device.opening import serial_device
+from penstock.models.link.device import Device as GoldenDevice
+from penstock.models.link.device import Identity
+from penstock.models.link.frames import FrameError, Parser, decode_request
 from penstock.models.shell import Status
 from penstock.runs.devices import open_device
 from penstock.sim.serial import SerialServer

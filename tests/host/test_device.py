@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from penstock.designs.folder import FolderError
-from penstock.host.device import DeviceError, LinkError, serial_device
-from penstock.host.device.errors import Unfit
+from penstock.host.device.errors import DeviceError, LinkError, Unfit
+from penstock.host.device.opening import serial_device
 from penstock.models.errors import Error, ErrorCode, HardwareError, RunError
-from penstock.models.link import Identity
+from penstock.models.link.device import Identity
 from penstock.models.shell import Counter, EngineRegister, Legal, RegisterMap, Status
 from penstock.models.strider.errors import PageError
 from penstock.runs.devices import open_device

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.host.device import DeviceError
+from penstock.host.device.errors import DeviceError
 from penstock.host.learned_index import LearnedIndex, Trainer, TrainingError
 from penstock.host.learned_index.backends import EngineBackend, Room, Timed
 from penstock.host.learned_index.slots import Slots

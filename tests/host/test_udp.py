@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.host.device import Device, DeviceError, LinkError, Udp
+from penstock.host.device.device import Device
+from penstock.host.device.errors import DeviceError, LinkError
 from penstock.host.device.transport import Refused
+from penstock.host.device.udp import Udp
 from penstock.models.link.envelope import SILENCE, Envelope
 from penstock.runs.devices import transports
 from testbench.link_cases import MAP, SIZE

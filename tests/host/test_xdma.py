@@ -14,7 +14,10 @@ import pytest
 import penstock as ps
 from penstock.boards.vendor import project
 from penstock.cli.main import run
-from penstock.host.device import Device, DeviceError, DeviceMachine, LinkError, Xdma
+from penstock.host.device.device import Device
+from penstock.host.device.errors import DeviceError, LinkError
+from penstock.host.device.machine import DeviceMachine
+from penstock.host.device.xdma import Xdma
 from penstock.models.memory import FixedLatency
 from penstock.sim.native import Session, build
 from penstock.targets import target_named

@@ -14,8 +14,9 @@ from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6
 from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.packet import Packet, Raw
 
-from penstock.models.link import Identity, Space
+from penstock.models.link.device import Identity
 from penstock.models.link.envelope import ASK, OPENING, Answer, decode_answer, encode
+from penstock.models.link.frames import Space
 from testbench.frames import HOST, STATION
 
 HERE, THERE = ".".join(map(str, HOST.ip)), ".".join(map(str, STATION.ip))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.hdl.soc import Soc
-from penstock.models.link import Device, Identity, Space
+from penstock.models.link.device import Device, Identity
 from penstock.models.link.envelope import (
     ASK,
     BUFFER,
@@ -22,6 +22,7 @@ from penstock.models.link.envelope import (
     push_cycles,
     write_cycles,
 )
+from penstock.models.link.frames import Space
 from penstock.models.link.pushes import PIECE, describe
 from penstock.models.ring import Ring, places
 from penstock.models.shell import RegisterMap

@@ -7,9 +7,9 @@ from itertools import count
 
 import pytest
 
-from penstock.host.device import LinkError
+from penstock.host.device.errors import LinkError
 from penstock.host.device.session import Session
-from penstock.models.link import Device, Identity, Space, Status
+from penstock.models.link.device import Device, Identity
 from penstock.models.link.envelope import (
     ASK,
     OPENING,
@@ -21,6 +21,7 @@ from penstock.models.link.envelope import (
     encode,
     follows,
 )
+from penstock.models.link.frames import Space, Status
 from penstock.models.link.pushes import PIECE, describe
 from penstock.models.ring import Ring, places
 from penstock.models.shell import RegisterMap

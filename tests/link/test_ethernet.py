@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.host.device import emulated
+from penstock.host.device.emulation import emulated
 from penstock.models.link.ethernet import Burst, Given, checksum, on_wire, taken
 from penstock.sim.board import Datagrams
 from penstock.sim.frames import generate

@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.hdl.link import Deframer, Framer, UartReceiver
-from penstock.models.link import (
+from penstock.models.link.frames import (
+    CRC_RESIDUE,
     DROPPED,
+    ESCAPE,
+    FLAG,
     MAXIMUM,
     FrameError,
     Parser,
@@ -19,9 +22,8 @@ from penstock.models.link import (
     Response,
     decode_request,
     decode_response,
-    divisor,
 )
-from penstock.models.link.frames import CRC_RESIDUE, ESCAPE, FLAG
+from penstock.models.link.timing import divisor
 from testbench.pysim import drain, feed, simulate
 
 octet = st.integers(0, 255)

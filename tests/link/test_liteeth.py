@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.hdl.modules import ModuleLibrary
-from penstock.models.link import Space
 from penstock.models.link.envelope import ASK, OPENING, decode_answer, encode
+from penstock.models.link.frames import Space
 from penstock.sim.board import Datagrams
 from penstock.sim.frames import generate
 from testbench.frames import STATION

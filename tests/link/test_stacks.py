@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.host.device import Device, Udp
+from penstock.host.device.device import Device
+from penstock.host.device.udp import Udp
 from testbench.command_line import told
 from testbench.stacks import alone, echoed, joined
 

@@ -7,18 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from penstock.models.memory.dram import (
-    PRESETS,
-    Address,
-    Broken,
-    Checker,
-    Command,
-    Constraint,
-    Organisation,
-    Timing,
-    constraints_of,
-    preset,
-)
+from penstock.models.memory.dram.checker import Broken, Checker
+from penstock.models.memory.dram.commands import Command, Constraint, constraints_of
+from penstock.models.memory.dram.organisation import Address, Organisation
+from penstock.models.memory.dram.presets import PRESETS, preset
+from penstock.models.memory.dram.timing import Timing
 
 HERE = Address(row=3)
 SAME_GROUP, OTHER_GROUP = Address(bank=1, row=3), Address(group=1, row=3)

@@ -8,16 +8,11 @@ import numpy as np
 import pytest
 
 from penstock.models.memory import parse_memory
-from penstock.models.memory.dram import (
-    PRESETS,
-    Checker,
-    Controller,
-    Dram,
-    Mapping,
-    PlainChannel,
-    Timing,
-    preset,
-)
+from penstock.models.memory.dram.checker import Checker
+from penstock.models.memory.dram.controller import Controller, Mapping
+from penstock.models.memory.dram.memory import Dram, PlainChannel
+from penstock.models.memory.dram.presets import PRESETS, preset
+from penstock.models.memory.dram.timing import Timing
 from penstock.sim.memory.dram import FastChannel, fast, serve
 
 

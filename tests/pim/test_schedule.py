@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.models.memory.dram import PRESETS
+from penstock.models.memory.dram.presets import PRESETS
 from penstock.models.pim.config import Design, PimConfig
 from penstock.models.pim.rounds import (
     HARDWARE,

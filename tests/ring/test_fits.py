@@ -13,7 +13,8 @@ import pytest
 import penstock as ps
 from penstock.api import compile
 from penstock.engines.base import Given
-from penstock.host.device import Device, LinkError
+from penstock.host.device.device import Device
+from penstock.host.device.errors import LinkError
 from penstock.host.workloads import Changes
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.link.kinds import parse_link

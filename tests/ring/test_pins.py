@@ -12,7 +12,7 @@ import pytest
 import penstock as ps
 from penstock.api import compile
 from penstock.engines.base import Given
-from penstock.host.device import Device
+from penstock.host.device.device import Device
 from testbench.frames import STATION
 from testbench.line_time import OnLine, wire
 from testbench.rgmii import TICKS_HZ, at_pins

@@ -17,7 +17,9 @@ import pytest
 import penstock as ps
 from penstock.api import compile
 from penstock.engines.base import Given
-from penstock.host.device import Device, Udp, emulated
+from penstock.host.device.device import Device
+from penstock.host.device.emulation import emulated
+from penstock.host.device.udp import Udp
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.link.kinds import parse_link
 from penstock.models.link.timing import SIMULATED_DIVISOR

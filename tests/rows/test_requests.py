@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.models.memory import dram
+from penstock.models.memory.dram import presets
 from penstock.models.memory.dram.controller import Controller, Mapping
 from testbench.row_requests import (
     Placement,
@@ -20,7 +20,7 @@ PRESETS = ("sdr-166", "ddr4-2400", "hbm2-2000")
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("size", [4, 32, 64, 512, 8192])
 def test_a_row_lies_in_one_dram_row(name: str, size: int) -> None:
-    timing = dram.PRESETS[name]
+    timing = presets.PRESETS[name]
     placement, mapping = Placement(timing, size), Mapping(timing)
     rows = max(8, 4 * timing.burst_bytes // size)
     seen = [burst for row in range(rows) for burst in placement.of_row(row)]
@@ -57,7 +57,7 @@ def test_another_group_goes_first() -> None:
 
 def clocks(name: str, size: int, window: int, count: int) -> float:
     """DRAM clocks a row of `count` at random; in order and as they come where the window is 0."""
-    timing = dram.PRESETS[name]
+    timing = presets.PRESETS[name]
     placement = Placement(timing, size)
     most = timing.organisation.pseudo_bytes // size
     rows = np.random.default_rng(1).integers(0, most, count).tolist()
@@ -74,7 +74,7 @@ def clocks(name: str, size: int, window: int, count: int) -> float:
 )
 def test_rows_at_random(name: str, today: float, most: float) -> None:
     """64 bytes each: as they come, and with 16 that wait; never fewer clocks than the bound says."""
-    timing, count = dram.PRESETS[name], 150 if name == "sdr-166" else 600
+    timing, count = presets.PRESETS[name], 150 if name == "sdr-166" else 600
     # a short run has fewer refreshes
     least = float(least_clocks(timing, 64)) * (1 - timing["nRFC"] / timing["nREFI"])
     assert clocks(name, 64, 0, 150) > today
@@ -82,5 +82,5 @@ def test_rows_at_random(name: str, today: float, most: float) -> None:
 
 
 def test_bound() -> None:
-    found = [round(float(least_clocks(dram.PRESETS[name], 64)), 1) for name in PRESETS]
+    found = [round(float(least_clocks(presets.PRESETS[name], 64)), 1) for name in PRESETS]
     assert found == [32.2, 6.8, 4.4]

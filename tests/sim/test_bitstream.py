@@ -22,7 +22,7 @@ from penstock.boards.catalogue import boards
 from penstock.boards.flow import NAME, Sources, place, synthesise
 from penstock.boards.top import BoardTop
 from penstock.hdl.link.uart import UartReceiver, UartTransmitter
-from penstock.host.device import serial_device
+from penstock.host.device.opening import serial_device
 from penstock.models.analytics.shell import register_map
 from penstock.models.memory import block_ram
 from penstock.models.target import Target

@@ -18,30 +18,34 @@ import pytest
 import penstock as ps
 from penstock.engines.base import Given
 from penstock.hdl.soc import Soc
-from penstock.host.device import Device, DeviceError, Udp, emulated, emulation, serial_device
+from penstock.host.device import emulation
+from penstock.host.device.device import Device
+from penstock.host.device.emulation import emulated
+from penstock.host.device.errors import DeviceError
 from penstock.host.device.machine import DeviceMachine
+from penstock.host.device.opening import serial_device
 from penstock.host.device.transport import Statistics
+from penstock.host.device.udp import Udp
 from penstock.models.errors import ErrorCode, HardwareError
-from penstock.models.link import (
-    BYTE_BITS,
+from penstock.models.link import envelope
+from penstock.models.link.device import Device as GoldenDevice
+from penstock.models.link.device import Identity
+from penstock.models.link.envelope import Answer
+from penstock.models.link.frames import (
+    HEADER,
     MAXIMUM,
     NACK,
     RING,
-    SIMULATED_DIVISOR,
     FrameError,
-    Identity,
     Parser,
     Request,
     Response,
     Space,
     Status,
     decode_response,
-    envelope,
 )
-from penstock.models.link import Device as GoldenDevice
-from penstock.models.link.envelope import Answer
-from penstock.models.link.frames import HEADER
 from penstock.models.link.kinds import parse_link, wire_bytes
+from penstock.models.link.timing import BYTE_BITS, SIMULATED_DIVISOR
 from penstock.models.shell import RegisterMap
 from penstock.runs.accounts import Moved, account, machine_of
 from penstock.runs.run import model as predicted

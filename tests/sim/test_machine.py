@@ -11,7 +11,9 @@ import pytest
 
 from penstock.hdl.shell import Shell, to_verilog
 from penstock.hdl.soc import Soc
-from penstock.host.device import DeviceError, DeviceMachine, simulated_device
+from penstock.host.device.errors import DeviceError
+from penstock.host.device.machine import DeviceMachine
+from penstock.host.device.opening import simulated_device
 from penstock.models.errors import ErrorCode
 from penstock.models.memory import FixedLatency, block_ram
 from penstock.sim.board import BAUD, CLOCK_HZ, verilog

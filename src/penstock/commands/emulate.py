@@ -28,7 +28,7 @@ def _emulate(
     machine reaches it at its address. It ends with Ctrl-C.
     """
     from penstock.api import opened
-    from penstock.host.device import emulated, tapped
+    from penstock.host.device.emulation import emulated, tapped
     from penstock.runs.devices import generated
 
     if (tap is None) != (ip_address is None):

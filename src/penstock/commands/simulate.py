@@ -19,7 +19,7 @@ from penstock.targets import target_named
 if TYPE_CHECKING:
     from penstock.commands.job import Job
     from penstock.engines.base import Design
-    from penstock.host.device import Device
+    from penstock.host.device.device import Device
     from penstock.models.memory import Memory
     from penstock.runs.run import Run
 

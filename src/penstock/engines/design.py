@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from penstock.dsl.core.diagnostics import Diagnostic
     from penstock.hdl.modules import ModuleLibrary, Parts
-    from penstock.host.device import Device
+    from penstock.host.device.device import Device
     from penstock.runs.run import Run
     from penstock.sim.machine import Machine
     from penstock.sim.native import Library, PortSpec
@@ -397,7 +397,8 @@ class Design(hooks.Shown, ABC):
     def runs_on(self, device: Device) -> Device:
         """Return the device, which has this design's registers from now on: it may have been opened without.
         Raises DeviceError where it runs another design, OptionError for none."""
-        from penstock.host.device import Device, DeviceError
+        from penstock.host.device.device import Device
+        from penstock.host.device.errors import DeviceError
 
         if not isinstance(device, Device):
             raise bad_value("device", f"it must be one that ps.open returned, not {device!r:.60}")
@@ -413,7 +414,7 @@ class Design(hooks.Shown, ABC):
 
         Raises BuildError where that is more than is simulated, or than the board's SDRAM has.
         """
-        from penstock.host.device import simulated_device
+        from penstock.host.device.opening import simulated_device
         from penstock.sim.board import generate, generate_with_sdram
         from penstock.sim.native import BuildError
 

@@ -11,18 +11,15 @@ from typing import Any
 
 from penstock.api import opened
 from penstock.engines.base import Design
-from penstock.host.device import (
-    BAUD,
-    Device,
-    DeviceError,
-    Driver,
-    Transport,
-    Udp,
-    Xdma,
-    emulated,
-    serial_device,
-    simulated_device,
-)
+from penstock.host.device.device import Device
+from penstock.host.device.driver import Driver
+from penstock.host.device.emulation import emulated
+from penstock.host.device.errors import DeviceError
+from penstock.host.device.opening import serial_device, simulated_device
+from penstock.host.device.transport import Transport
+from penstock.host.device.uart import BAUD
+from penstock.host.device.udp import Udp
+from penstock.host.device.xdma import Xdma
 from penstock.models.plugins import Unusable, absent, load
 from penstock.models.shell import RegisterMap
 
@@ -66,7 +63,7 @@ def open_device(
     network (port 5004), `xdma:/dev/xdma0` for one behind PCIe, by AMD's driver, `sim:DIR` for the design in DIR as a device in simulation, with
     `?link=udp` behind a socket, with `?link=xdma` behind the files of AMD's driver; `design`: folder of the design that the board runs, for its register
     map; without it the common block is known; `register_map`: the same, at hand: a device that runs
-    another design is refused; `baud`: of a board, `host.device.BAUD` unless the design's folder
+    another design is refused; `baud`: of a board, `host.device.uart.BAUD` unless the design's folder
     says otherwise; `timeout`: seconds of silence after which the device is given up: 2, and 30 in
     simulation, which may be slow; `memory_bytes`: of a device in simulation, a multiple of 4096 of
     block RAM; without it what the design's folder says (a card: at most 256 MiB), or 256 KiB, as for a board with SDRAM;

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.engines.design import Design
-    from penstock.host.device import Device
+    from penstock.host.device.device import Device
     from penstock.scores.files import Scores
     from penstock.sim.machine import Machine, Progress
 
@@ -263,7 +263,7 @@ def golden(workload: Workload) -> Run:
 
 def model(workload: Workload, memory: Memory) -> Run:
     """Return the cycles of a run by the cycle model."""
-    from penstock.models.memory.dram import counted
+    from penstock.models.memory.dram.memory import counted
     from penstock.sim.memory.dram import fast
 
     begin = perf_counter()

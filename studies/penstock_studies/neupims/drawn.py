@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.models.memory.dram import Timing
+from penstock.models.memory.dram.timing import Timing
 
 from ..server import MODELS, PUBLISHED, serve, systems
 from ..server.memory import PimMemory, Work

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from penstock.models.memory.dram import Timing, preset
 from penstock.models.memory.dram.energy import per_bit
+from penstock.models.memory.dram.presets import preset
+from penstock.models.memory.dram.timing import Timing
 from penstock.models.pim.config import COLUMNS
 from penstock.models.pim.energy import ACCESS
 

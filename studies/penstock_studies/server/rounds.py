@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 
-from penstock.models.memory.dram import Timing
+from penstock.models.memory.dram.timing import Timing
 from penstock.models.pim import rounds
 from penstock.models.pim.config import COLUMNS, PimConfig
 from penstock.models.pim.config import Design as Unit

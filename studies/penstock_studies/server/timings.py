@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from penstock.models.memory.dram import PRESETS, Timing
+from penstock.models.memory.dram.presets import PRESETS
+from penstock.models.memory.dram.timing import Timing
 
 from .assumptions import Assumptions
 

@@ -101,7 +101,7 @@ def test_a_device_that_runs_what_compile_wrote(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`compile` and `build` write designs of two digests for a board; a device may run either."""
-    from penstock.host.device import DeviceError
+    from penstock.host.device.errors import DeviceError
     from penstock.runs import devices
 
     words = "--data random:rows=10 --dim d=2 --format fixed:8,8 --target colorlight-i5".split()

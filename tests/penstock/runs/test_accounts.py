@@ -14,7 +14,8 @@ from penstock.host.peers import Measured
 from penstock.models.energy import embodied
 from penstock.models.link.kinds import parse_link
 from penstock.models.memory import parse_memory
-from penstock.models.memory.dram import picojoules, preset
+from penstock.models.memory.dram.energy import picojoules
+from penstock.models.memory.dram.presets import preset
 from penstock.runs.accounts import Moved, TargetFacts, account, decoded
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 
-from penstock.models.link import Device as GoldenDevice
-from penstock.models.link import Identity
-from penstock.models.link import Status as LinkStatus
+from penstock.models.link.device import Device as GoldenDevice
+from penstock.models.link.device import Identity
+from penstock.models.link.frames import Status as LinkStatus
 from penstock.models.shell import IDENTITY, VERSION, Counter, EngineRegister, RegisterMap, Status
 from penstock.models.strider.errors import PageError
 from penstock.sim.serial import Endpoint
@@ -57,7 +57,7 @@ class Words:
 
 
 class Golden:
-    """The golden device (`models.link.Device`), which answers at once."""
+    """The golden device (`models.link.device.Device`), which answers at once."""
 
     active = False
 

@@ -11,8 +11,9 @@ import numpy as np
 from penstock.host.device.errors import LinkError
 from penstock.host.device.session import Piece, Session
 from penstock.host.device.transport import Refused
-from penstock.models.link import Device, Identity, Request, Response, Space
+from penstock.models.link.device import Device, Identity
 from penstock.models.link.envelope import OPENING, encode
+from penstock.models.link.frames import Request, Response, Space
 
 from .link_cases import MAP, SIZE, Registers, Words
 

@@ -7,14 +7,16 @@ from unittest.mock import patch
 
 import numpy as np
 
-from penstock.host.device import Device, LinkError
+from penstock.host.device.device import Device
+from penstock.host.device.errors import LinkError
 from penstock.host.device.machine import DeviceMachine
 from penstock.host.device.session import Piece, Session, pushing
 from penstock.host.device.transport import Piece as Pushed
 from penstock.models.errors import ErrorCode
-from penstock.models.link import Device as GoldenDevice
-from penstock.models.link import Identity, Space
+from penstock.models.link.device import Device as GoldenDevice
+from penstock.models.link.device import Identity
 from penstock.models.link.envelope import BUFFER, LONGEST, OPENING, SILENCE, Envelope, encode
+from penstock.models.link.frames import Space
 from penstock.models.link.pushes import PIECE, describe
 from penstock.models.ring import Line, Ring, places
 from penstock.models.shell import Control, RegisterMap, Status

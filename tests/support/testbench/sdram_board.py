@@ -22,7 +22,7 @@ import penstock as ps
 from penstock.boards.catalogue import boards
 from penstock.boards.flow import NAME
 from penstock.engines.analytics.in_memory import row_places
-from penstock.host.device import Device
+from penstock.host.device.device import Device
 from penstock.host.device.opening import serial_device
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.memory.sdram import Chip

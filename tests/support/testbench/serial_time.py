@@ -13,8 +13,8 @@ from unittest.mock import patch
 
 from penstock.host.device.client import Client
 from penstock.host.device.transport import Refused
-from penstock.models.link import BYTE_BITS, Space
-from penstock.models.link.timing import SIMULATED_DIVISOR
+from penstock.models.link.frames import Space
+from penstock.models.link.timing import BYTE_BITS, SIMULATED_DIVISOR
 from penstock.sim.board import Board
 
 __all__ = ["OnSerial", "serial_line"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 
-from penstock.host.device import Driver
+from penstock.host.device.driver import Driver
 from penstock.sim.native import Session
 
 __all__ = ["Troubled"]

@@ -16,7 +16,7 @@ from penstock.models.crypto import gcm, noise
 from penstock.models.errors import HardwareError
 from penstock.models.mapping import Storage
 from penstock.models.memory import FixedLatency, Memory
-from penstock.models.memory.dram import Dram
+from penstock.models.memory.dram.memory import Dram
 from penstock.models.numerics.formats import Codes, Format, parse_format
 from penstock.models.omap.boundary import Frames
 from penstock.models.omap.config import OmapConfig

@@ -16,7 +16,8 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.omap.kernel import MapKernel
 from penstock.engines.base import Given
 from penstock.models.memory import FixedLatency, Memory
-from penstock.models.memory.dram import Dram, Timing
+from penstock.models.memory.dram.memory import Dram
+from penstock.models.memory.dram.timing import Timing
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.hbm import plainly, settled
 from penstock.models.omap.planner import fitting, plan

@@ -31,7 +31,7 @@ from .refit_requests import refits_of
 
 if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
-    from penstock.host.device import Device
+    from penstock.host.device.device import Device
 
 
 @dataclass(frozen=True, repr=False)

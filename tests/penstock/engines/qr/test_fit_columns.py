@@ -11,7 +11,8 @@ import pytest
 
 import penstock as ps
 from penstock.cli.main import run
-from penstock.host.device import DeviceError, DeviceMachine
+from penstock.host.device.errors import DeviceError
+from penstock.host.device.machine import DeviceMachine
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
 from penstock.models.qr import columns as c

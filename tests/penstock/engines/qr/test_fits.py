@@ -16,7 +16,7 @@ from penstock.cli.main import run
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import load_kernel
 from penstock.dsl.qr.plan import Load, cost, lower
-from penstock.host.device import DeviceError
+from penstock.host.device.errors import DeviceError
 from penstock.host.learned_index import LearnedIndex
 from penstock.host.workloads import Changes
 from penstock.models.errors import HardwareError
