@@ -1,4 +1,4 @@
-"""The envelope of requests in datagrams: what the bytes mean, and the device's end, golden (`hdl.link.Link` equals it datagram for datagram).
+"""The envelope of requests in datagrams: what the bytes mean, and the device's end, golden (`hdl.link.link.Link` equals it datagram for datagram).
 
 Request, host to device (numbers little-endian):
 

@@ -1,4 +1,4 @@
-"""A device's station on Ethernet, golden: frames in, answers and datagrams out (`hdl.link.Ethernet` equals it).
+"""A device's station on Ethernet, golden: frames in, answers and datagrams out (`hdl.link.station.Ethernet` equals it).
 
 Sources: IEEE 802.3 (frames), RFC 826 (ARP), 791 (IPv4), 792 (ICMP), 768 (UDP), 1071 (checksums).
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.hdl.link import Deframer, Framer, UartReceiver
+from penstock.hdl.link.frames import Deframer, Framer
+from penstock.hdl.link.uart import UartReceiver
 from penstock.models.link.frames import (
     CRC_RESIDUE,
     DROPPED,

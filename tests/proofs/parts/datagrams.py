@@ -11,7 +11,10 @@ from harness import Bench, Defect, Proof
 from harness.environment import WriteMemory, offer, take
 from harness.small import made, registers_of, shrunk
 
-from penstock.hdl.link import DatagramReceiver, DatagramSender, Filler, Pusher, Responder
+from penstock.hdl.link.datagrams import DatagramReceiver, DatagramSender
+from penstock.hdl.link.filler import Filler
+from penstock.hdl.link.pusher import Pusher
+from penstock.hdl.link.responder import Responder
 from penstock.hdl.memory import AXI4
 from penstock.models.link.frames import CRC_BYTES
 

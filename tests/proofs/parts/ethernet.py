@@ -11,7 +11,8 @@ from harness import Bench, Defect, Proof
 from harness.environment import offer, take
 from harness.small import made, others
 
-from penstock.hdl.link import Composer, Ethernet, FrameReceiver, FrameSender, Reader
+from penstock.hdl.link.mac import FrameReceiver, FrameSender
+from penstock.hdl.link.station import Composer, Ethernet, Reader
 from penstock.models.link.ethernet import GAP, Station
 
 __all__ = ["COMPONENTS", "PROOFS"]

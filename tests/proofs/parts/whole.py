@@ -13,8 +13,8 @@ from harness import Bench, Defect, Proof
 from harness.small import made, others
 from harness.substitute import replaced
 
-from penstock.hdl.link import Link
 from penstock.hdl.link.frames import Deframer
+from penstock.hdl.link.link import Link
 from penstock.hdl.link.uart import UartReceiver, UartTransmitter
 from penstock.models.link.frames import ESCAPE, FLAG, NACK, RESPONSE, Status
 

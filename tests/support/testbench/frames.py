@@ -8,7 +8,7 @@ import numpy as np
 from amaranth.hdl import DomainRenamer
 from amaranth.sim import Simulator
 
-from penstock.hdl.link import Ethernet
+from penstock.hdl.link.station import Ethernet
 from penstock.models.link.ethernet import Burst, Given, Peer, Station, checksum, on_wire
 
 __all__ = ["HOST", "STATION", "drawn", "packet", "play", "spoilt", "wire"]
