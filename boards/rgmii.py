@@ -30,8 +30,8 @@ _HZ = 125_000_000
 class Rgmii(Elaboratable):
     """`resource` of the platform, the PHY's pins, and the clock of domain `eth`: the PHY's receive clock, by which it is sent, too.
 
-    `rxd`, `rx_dv`, `rx_er`, `txd`, `tx_en`: as of `hdl.link.station.Ethernet`. `delay_ps`: by which what is received is late against its clock here; what the PHY
-    adds itself is set by its straps.
+    `rxd`, `rx_dv`, `rx_er`, `txd`, `tx_en`: as of `hdl.link.station.Ethernet`. `delay_ps`: by which what is received is late against its clock here;
+    what the PHY adds itself is set by its straps.
     """
 
     def __init__(self, resource: str, delay_ps: int):

@@ -1,4 +1,5 @@
-"""The cycles of a device's station on Ethernet, which `hdl.link.station.Ethernet` equals: frames and answers, as `models.link.ethernet` has them, with their times."""
+"""The cycles of a device's station on Ethernet, which `hdl.link.station.Ethernet` equals: frames and answers, as
+`models.link.ethernet` has them, with their times."""
 
 from __future__ import annotations
 
