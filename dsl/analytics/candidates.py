@@ -149,17 +149,7 @@ class Maker:
     def make(self, point: Point) -> Candidate:
         if point not in self._made:
             program = self.program(point.lanes, point.interval)
-            key = point.lanes, point.threads, point.interval, point.more, point.thorough
-            if key not in self._schedules:
-                self._schedules[key] = schedule(
-                    program,
-                    self.fmt,
-                    point.threads,
-                    point.interval,
-                    dict(point.more),
-                    point.thorough,
-                )
-            scheduled = self._schedules[key]
+            scheduled = self.scheduled(program, point)
             plan = self.assemble(program, scheduled, point)
             self._made[point] = Candidate(
                 point, plan, scheduled, self._cycles(plan, point), self.target
@@ -173,6 +163,7 @@ class Maker:
         return blocking(program, self.fmt, point.threads, candidate.scheduled)
 
     def program(self, lanes: int, limit: int) -> Program:
+        """Return the graph's operations on so many lanes; `limit`: the `serial_limit` of `lower`."""
         key = lanes, tuple(size > limit for size in self._costly)
         if key not in self._programs:
             program = lower(self.graph, lanes, serial_limit=limit)
@@ -183,6 +174,16 @@ class Maker:
             program.buffers = [self._rows(b, lines=True) for b in program.buffers]
             self._programs[key] = program
         return self._programs[key]
+
+    def scheduled(self, program: Program, point: Point) -> Scheduled:
+        """Return a program of `program` with units and times for a point."""
+        key = point.lanes, point.threads, point.interval, point.more, point.thorough
+        if key not in self._schedules:
+            more = dict(point.more)
+            self._schedules[key] = schedule(
+                program, self.fmt, point.threads, point.interval, more, point.thorough
+            )
+        return self._schedules[key]
 
     def _rows(self, buffer: Buffer, *, lines: bool = False) -> Buffer:
         """Return a model in memory with all its rows, or with those that are held on the chip."""

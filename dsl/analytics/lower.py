@@ -40,8 +40,8 @@ class Program:
     score: int | None = None  #: the buffer of the score
     waits: bool = False  #: a batch's changes of rows, of tuple after tuple, wait for its end
     by_row: bool = False  #: they wait for changes of their own rows too, but for no others
-    #: what `times.Times` has found of it
-    known: dict[str, dict] = field(default_factory=dict, repr=False, compare=False)
+    #: what `times.Times` and `schedule` have computed of it
+    known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 def _two(shape: tuple[int, ...]) -> tuple[int, int]:

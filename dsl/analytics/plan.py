@@ -34,16 +34,16 @@ from ..core.bind import Source as BoundSource
 from ..core.bind_index import BoundIndex
 from ..core.diagnostics import KernelError, Span, error
 from ..core.graph import Graph
-from .candidates import Candidate, Maker, Point
+from .candidates import Candidate, Maker, Point, bound_indices
 from .choices import Choices
 from .in_memory import SHARES, check_hot, check_no_places, placed, placed_tables
-from .lower import lower
+from .lower import Program, lower
 from .lower_rows import by_rows
 from .on_chip import too_large, why_golden_alone
-from .schedule import schedule
+from .schedule import Scheduled, schedule
 from .times import facts
 from .unplanned import no_such_plan, none_fits
-from .unscheduled import unscheduled
+from .unscheduled import unscheduled, untimed
 from .widths import lanes_of, powers, threads_of
 
 #: exact cycles a tuple in the long run, by a plan
@@ -63,7 +63,43 @@ _FEWEST = 1 << 30
 MOST_THREADS = 256
 
 
-def plan(
+@dataclass(frozen=True)
+class Choice:
+    """What the planner chose for a kernel: all that a plan follows from, step by step.
+
+    `maker`: the kernel, its table, target and format, and the models that lie in memory; `indices`: what each index takes of the table; `golden`: the plan
+    is for golden results alone, without units and times; `notes`: bounds of any plan, and why there is no hardware.
+    """
+
+    maker: Maker
+    point: Point
+    indices: Mapping[str, BoundIndex]
+    golden: bool = False
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def lowered(self) -> Program:
+        """Return the graph's operations on the lanes that were chosen."""
+        return self.maker.program(self.point.lanes, self.point.interval)
+
+    def scheduled(self, program: Program) -> Scheduled:
+        """Return the operations of `lowered` with their units and start cycles."""
+        return untimed(program) if self.golden else self.maker.scheduled(program, self.point)
+
+    def assembled(self, program: Program, scheduled: Scheduled) -> AnalyticsPlan:
+        """Return the plan of the operations of `scheduled`."""
+        plan = self.maker.assemble(program, scheduled, self.point)
+        if self.golden:
+            indices = bound_indices(self.maker.graph, self.indices)
+            plan = replace(plan, rows=replace(plan.rows, indices=indices))
+        return replace(plan, notes={**plan.notes, **self.notes})
+
+    @property
+    def plan(self) -> AnalyticsPlan:
+        program = self.lowered()
+        return self.assembled(program, self.scheduled(program))
+
+
+def choose(
     graph: Graph,
     columns: Mapping[str, Sequence[BoundSource]],
     schema: Schema,
@@ -76,8 +112,8 @@ def plan(
     indices: Mapping[str, BoundIndex] | None = None,
     rows: int | None = None,
     once: int | None = None,
-) -> AnalyticsPlan:
-    """Return the plan for `graph` on `target`.
+) -> Choice:
+    """Return what is best for `graph` on `target`.
 
     Parameters: `columns`: for each `Input` and `Output` where its values come from, in order (`Binding.fields`); `fmt`:
     the engine's number format; `memory`: the port's timing where it is not the target's own; `measure`: the exact cycle model, without which estimates
@@ -93,7 +129,7 @@ def plan(
     if not by_rows(graph):
         if not graph.score:
             check_no_places(graph, maker.choices)
-        return _planned(maker, measure)
+        return replace(_planned(maker, measure), indices=indices or {})
     bound = indices or {}
     one = replace(maker, indices=bound, choices=replace(maker.choices, threads=1, ports=1))
     asked = placed(graph, maker.choices.place)
@@ -118,14 +154,14 @@ def plan(
                 return _in_memory(one, None, measure, "--place")
             except KernelError:  # the models themselves are what is too large
                 pass
-    fallback = unscheduled(maker, bound)
-    return replace(fallback, notes={**fallback.notes, "golden_alone": reason, "refused": code})
+    notes = {"golden_alone": reason, "refused": code}
+    return Choice(maker, unscheduled(maker), bound, golden=True, notes=notes)
 
 
 def _in_memory(
     maker: Maker, asked: Mapping[str, int | None] | None, measure: Measure | None, option: str
-) -> AnalyticsPlan:
-    """Return the plan with models in memory, which an option asks for: on the chip every row is at hand. Raises KernelError (E605, E601)."""
+) -> Choice:
+    """Return the choice with models in memory, which an option asks for: on the chip every row is at hand. Raises KernelError (E605, E601)."""
     for share in SHARES:
         tables = placed_tables(maker, maker.indices, asked, share)
         if isinstance(tables, str):
@@ -140,11 +176,12 @@ def _in_memory(
     raise AssertionError("unreachable")
 
 
-def _planned(maker: Maker, measure: Measure | None) -> AnalyticsPlan:
+def _planned(maker: Maker, measure: Measure | None) -> Choice:
     """Return the planner's best. Raises KernelError (E601, E605)."""
     graph, fmt = maker.graph, maker.fmt
     planner = _Planner(maker, measure)
-    chosen = planner.run().plan
+    best = planner.run()
+    chosen = best.plan
     # the way from model to model with a unit for every operation, on these lanes
     free = schedule(
         lower(graph, chosen.lanes, serial_limit=1), fmt, chosen.threads, 1, thorough=False
@@ -159,7 +196,7 @@ def _planned(maker: Maker, measure: Measure | None) -> AnalyticsPlan:
         power = maker.target.power or CARD
         draw = f"{power.idle_w:g} W idle, {power.max_w:g} W at most ({power.source})"
         bounds["power"] = f"least energy at {draw}"
-    return replace(chosen, notes={**chosen.notes, **bounds})
+    return Choice(maker, best.point, maker.indices, notes=bounds)
 
 
 def _apart(schedule: Schedule) -> int:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
-from ...models.analytics.config import AnalyticsPlan, Schedule
-from ..core.bind_index import BoundIndex
+from ...models.analytics.config import Schedule
 from ..core.diagnostics import Span, error
-from .candidates import Maker, Point, bound_indices
+from .candidates import Maker, Point
+from .lower import Program
 from .schedule import Scheduled
 
 #: lanes where nothing is said: no result depends on them
@@ -16,15 +13,17 @@ _LANES = 8
 _NONE = Schedule(0, 0, 0, 0, 0, 0)
 
 
-def unscheduled(maker: Maker, indices: Mapping[str, BoundIndex]) -> AnalyticsPlan:
-    """Return the plan. Raises KernelError (E605) for lanes, threads or ports that there cannot be."""
-    graph, choices = maker.graph, maker.choices
+def unscheduled(maker: Maker) -> Point:
+    """Return the point of such a plan. Raises KernelError (E605) for lanes, threads or ports that there cannot be."""
+    choices = maker.choices
     lanes, threads, ports = choices.lanes or _LANES, choices.threads or 1, choices.ports or 1
     _check(maker, lanes, threads, ports)
-    program = maker.program(lanes, 1)
-    scheduled = Scheduled(tuple(program.buffers), (), tuple(program.ops), _NONE)
-    plan = maker.assemble(program, scheduled, Point(lanes, threads, ports, 1, 1))
-    return replace(plan, rows=replace(plan.rows, indices=bound_indices(graph, indices)))
+    return Point(lanes, threads, ports, 1, 1)
+
+
+def untimed(program: Program) -> Scheduled:
+    """Return a program in its order alone."""
+    return Scheduled(tuple(program.buffers), (), tuple(program.ops), _NONE)
 
 
 def _check(maker: Maker, lanes: int, threads: int, ports: int) -> None:

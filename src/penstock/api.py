@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.data.assumed import assume
 from penstock.designs.bounded import bounded
-from penstock.designs.feasible import check_bus, feasible
+from penstock.designs.feasible import check_bus
 from penstock.designs.folder import MANIFEST, FolderError, again, folder_error, read_folder
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.kernel import AnyKernel
@@ -27,6 +27,7 @@ from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Format
 from penstock.models.target import Target
 from penstock.output import as_json
+from penstock.passes.compiling import compiled
 from penstock.runs.run import BACKENDS, Run
 from penstock.targets import linked, target_named, with_bus
 
@@ -151,7 +152,6 @@ def compile(
     part = with_bus(linked(part, link), bus)
     args = Given(None, table, format=format, memory=memory, options=options)
     data = None if table is None else engine.open(table, engine.reads(kernel, args))
-    design = feasible(engine, kernel, part, replace(args, data=data))
+    design = compiled(engine, kernel, part, replace(args, data=data))
     check_bus(design, bus)
-    warned = tuple(dict.fromkeys(engine.warnings(kernel)))
-    return replace(design, source=kernel.source or "", warned=warned)
+    return design

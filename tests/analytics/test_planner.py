@@ -9,7 +9,6 @@ from random import Random
 import pytest
 
 from penstock.api import Design, compile
-from penstock.designs.feasible import feasible
 from penstock.dsl.analytics.candidates import Maker
 from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.load import from_text, load_kernel
@@ -17,6 +16,7 @@ from penstock.engines.base import Given
 from penstock.engines.discovery import engine_of
 from penstock.models.strider.layout import beats_of, place
 from penstock.models.target import RESOURCES, Clock, Power, Storage, Target
+from penstock.passes.compiling import compiled
 from penstock.targets import target_named
 from testbench.sweep import judged, linear, modelled
 
@@ -65,7 +65,7 @@ def test_a_small_table_decides_how_many_ports_there_are() -> None:
     def cycles(rows: int | None, **fixed: int) -> int:
         options = {"dims": {"d": 10}, "choices": Choices(**fixed)}
         given = Given(rows=rows, format="bfloat16", memory="dram", options=options)
-        return modelled(feasible(engine_of(kernel), kernel, part, given), 300).cycles
+        return modelled(compiled(engine_of(kernel), kernel, part, given), 300).cycles
 
     own = cycles(300)
     assert own <= 2_321 < cycles(None, ports=16)

@@ -19,7 +19,7 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
 from penstock.engines.analytics import sections
 from penstock.engines.analytics.in_memory import row_places, row_spaces
-from penstock.engines.analytics.measure import quicker
+from penstock.engines.analytics.placement import quicker
 from penstock.engines.base import Given
 from penstock.hdl.rows import lookup, mover
 from penstock.models.analytics.config import AnalyticsPlan
@@ -477,9 +477,9 @@ def test_where_models_lie_without_a_count(tmp_path: Path) -> None:
     (tmp_path / "k.psk").write_text(text)
     found = ps.compile(tmp_path / "k.psk", "u55c", dims={"n": 1500}, format="fixed:8,8").compiled
     tried = Mock(side_effect=AssertionError)
-    assert quicker(found, found.plan, Given(), tried) is found and not tried.called
+    assert not quicker(found, Given(), tried) and not tried.called
     with pytest.raises(AssertionError):
-        quicker(found, found.plan, Given(rows=10), tried)
+        quicker(found, Given(rows=10), tried)
 
 
 def test_where_models_lie_on_a_full_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -496,12 +496,12 @@ def test_where_models_lie_on_a_full_part(tmp_path: Path, monkeypatch: pytest.Mon
         ).compiled
         for place in ("chip", "memory")
     )
-    found = [quicker(chip, chip.plan, Given(rows=10_000), lambda: (memory, memory.plan))]
+    found = [quicker(chip, Given(rows=10_000), lambda: memory)]
     full = max(chip.resources.shares(chip.target).values())
     told = lambda share, part: 4.0 if share == full else 1.0
-    monkeypatch.setattr("penstock.engines.analytics.measure.slower", told)
-    found.append(quicker(chip, chip.plan, Given(rows=10_000), lambda: (memory, memory.plan)))
-    assert found == [chip, memory]
+    monkeypatch.setattr("penstock.engines.analytics.placement.slower", told)
+    found.append(quicker(chip, Given(rows=10_000), lambda: memory))
+    assert found == [False, True]
 
 
 def test_lanes(tmp_path: Path) -> None:

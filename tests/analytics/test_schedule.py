@@ -13,7 +13,7 @@ from penstock.api import compile
 from penstock.dsl.analytics.lower import lower
 from penstock.dsl.analytics.placing import Table as Busy
 from penstock.dsl.analytics.placing import turned
-from penstock.dsl.analytics.plan import Choices, plan
+from penstock.dsl.analytics.plan import Choices, choose
 from penstock.dsl.analytics.schedule import blocking, schedule
 from penstock.dsl.core.bind import bind, schema_for
 from penstock.dsl.core.load import from_text, load_kernel
@@ -62,14 +62,14 @@ def make(
     kernel = load_kernel(file) if file.exists() else from_text(TEXTS[name])
     schema = schema_for(kernel.trace(DIMS[name]))
     bound = bind(kernel, schema, None, DIMS[name])
-    return plan(
+    return choose(
         kernel.trace(bound.dims),
         bound.fields,
         schema,
         target(part) if isinstance(part, str) else part,
         parse_format(fmt),
         choices=Choices(lanes=lanes, threads=threads, ports=1),
-    )
+    ).plan
 
 
 def test_free_starts() -> None:
@@ -263,7 +263,7 @@ def test_slow_block_rams_get_a_cycle_more(family: str, lean: bool, latency: int)
     """Those of ECP5s whose programs are built in."""
     part = replace(target("small"), family=family, lean=lean)
     for name in ("linear", "ridge"):  # the latter has an `until`
-        assert make(name, "fixed:8,8", part, 1, 1).window_latency == latency
+        assert make(name, "fixed:8,8", part, 1, 1).striders.window_latency == latency
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from penstock.designs.feasible import check_bus, feasible
+from penstock.designs.feasible import check_bus
 from penstock.dsl.core.diagnostics import render
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Engine, Given
 from penstock.engines.discovery import engine_of, engines
 from penstock.errors import Conflict
+from penstock.passes.compiling import compiled
 from penstock.targets import target_named, with_bus
 
 if TYPE_CHECKING:
@@ -72,15 +74,19 @@ class Job:
             data = self.engine.open(self.args.source, args)
         return replace(self, args=replace(self.args, data=data))
 
-    def compile(self, part: str | Target | None = None) -> Design:
-        """Return the design and put it on record; `part`: in place of the one that is asked for."""
+    def compile(
+        self,
+        part: str | Target | None = None,
+        watch: Callable[[str, Any], None] = lambda name, form: None,
+    ) -> Design:
+        """Return the design and put it on record; `part`: in place of the one that is asked for; `watch`: as of `compiled`."""
         if part is None:
             asked = self.state.asked.target
             part = self.engine.default_target if asked is None else asked
         bus = self.state.asked.bus
         target = with_bus(target_named(part), bus)
         with self.state.steps.step("planning"):
-            design = feasible(self.engine, self.kernel, target, self.args)
+            design = compiled(self.engine, self.kernel, target, self.args, watch=watch)
         check_bus(design, bus)
         self.state.record.design = design
         return design
@@ -89,7 +95,7 @@ class Job:
         """Print what was found doubtful."""
         if self.state.asked.quiet:
             return
-        for warning in dict.fromkeys(self.engine.warnings(self.kernel)):
+        for warning in dict.fromkeys(self.kernel.warnings):
             self.state.say(render(warning, self.kernel.source))
 
 

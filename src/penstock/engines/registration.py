@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.models.errors import HardwareCode
@@ -14,7 +14,6 @@ from .workload import Given
 if TYPE_CHECKING:
     import click
 
-    from penstock.dsl.core.diagnostics import Diagnostic
     from penstock.dsl.core.kernel import AnyKernel
     from penstock.engines.options import Option, Request
     from penstock.host.peers import Peer
@@ -97,13 +96,11 @@ class Engine(ABC):
         unusable = getattr(table, "unusable", None)
         return bind(kernel, table.schema, names, args.option("dims", {}), unusable).dims
 
+    @property
     @abstractmethod
-    def compile(self, kernel: AnyKernel, part: Target, args: Given) -> Design:
-        """Return the design of a kernel. Raises KernelError, SourceError."""
-
-    def compile_any(self, kernel: AnyKernel, part: Target, args: Given) -> Design:
-        """Return a design as `compile`, which shows that there is one: not the fastest, where another is found sooner."""
-        return self.compile(kernel, part, args)
+    def passes(self) -> Sequence[Callable[[Any], Any]]:
+        """What compiling is, one function after the other: the first takes a `penstock.passes.forms.Request`, each further one what that before it gives,
+        and the last gives a `Designed`. They raise KernelError, SourceError."""
 
     @abstractmethod
     def load(self, manifest: Mapping[str, Any]) -> Design:
@@ -128,10 +125,6 @@ class Engine(ABC):
         workload = design.workload(args)
         error = workload.unreadable()
         return None if error is None else workload.failure(error)
-
-    def warnings(self, kernel: AnyKernel) -> Sequence[Diagnostic]:
-        """Return what a compilation has found doubtful."""
-        return getattr(kernel, "warnings", ())
 
     @abstractmethod
     def sections(self, outcome: Outcome) -> Iterable[Part]:

@@ -29,8 +29,8 @@ class Given:
     without data; `options`: the engine's own by name, those that were not given are absent.
     """
 
-    data: Any = None
-    source: Any = None
+    data: Any = field(default=None, metadata={"outside": True})
+    source: Any = field(default=None, metadata={"outside": True})
     rows: int | None = None
     seed: int | None = None
     format: str | Format | None = None

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from penstock.designs.feasible import feasible
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
 from penstock.dsl.core.scores import evaluate
 from penstock.engines.base import Design, Given
@@ -19,6 +18,7 @@ from penstock.host.sources import Table, open_table
 from penstock.models.heap.schema import Schema
 from penstock.models.numerics.policy import ON_NAN, ON_OVERFLOW
 from penstock.models.target import Target
+from penstock.passes.compiling import compiled
 from penstock.runs.run import BACKENDS as RUNS
 from penstock.runs.run import Run
 from penstock.scores.files import Scores
@@ -127,7 +127,7 @@ def score_design(
     chosen = {"bind": scoring.columns, **scoring.options, **settings}
     memory = chosen.pop("memory", None)
     args = Given(table, source, format=scoring.format, memory=memory, options=chosen)
-    return feasible(engine_of(scoring.kernel), scoring.kernel, part, args)
+    return compiled(engine_of(scoring.kernel), scoring.kernel, part, args)
 
 
 def predict(

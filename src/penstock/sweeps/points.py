@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.designs.cache import digest_of
-from penstock.designs.feasible import feasible
 from penstock.dsl.core.builder import GraphBuilder
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.engines.base import Design, Given, Workload
@@ -25,6 +24,7 @@ from penstock.engines.discovery import engine_named
 from penstock.host.sources import Table
 from penstock.models.inputs import MEMORY, Input, InputError
 from penstock.models.target import RESOURCES, Target
+from penstock.passes.compiling import compiled
 from penstock.runs.accounts import Moved, account, machine_of
 from penstock.runs.failures import USER, failure
 
@@ -115,7 +115,7 @@ class Task:
     def design(self, point: Point, args: Given) -> Design:
         """Return the point's design. Raises KernelError, SourceError."""
         kernel = copy.copy(self.kernel)  # compiling leaves warnings on a kernel
-        return feasible(engine_named(self.engine), kernel, point.target, args, search=False)
+        return compiled(engine_named(self.engine), kernel, point.target, args, search=False)
 
     def row(self, point: Point) -> dict[str, Any]:
         """Return what becomes of a point: `status`, and its figures where it fits. Never raises."""

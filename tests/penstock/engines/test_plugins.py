@@ -23,7 +23,7 @@ from penstock.engines.options import Option
 
 class Broken(Engine):
     name, kernels = "broken", ()
-    compile = load = sections = None
+    passes = load = sections = None
 
 class Options(Broken):
     options = {"check": (Option("--dimension", "dims", str, None, ""),)}

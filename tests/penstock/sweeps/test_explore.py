@@ -401,15 +401,16 @@ def test_what_the_part_has_too_little_of(here: type[Here]) -> None:
 
 def test_a_defect_is_a_row(here: type[Here], monkeypatch: pytest.MonkeyPatch) -> None:
     from penstock.engines.analytics.registration import AnalyticsEngine
+    from penstock.engines.discovery import engine_named
 
-    make = AnalyticsEngine.compile
+    first, *others = engine_named("analytics").passes
 
-    def compile(self: Any, kernel: Any, part: Any, given: Any) -> Any:
-        if given.option("threads") == 2:
+    def bind(request: Any) -> Any:
+        if request.args.option("threads") == 2:
             raise ZeroDivisionError("a\nb")
-        return make(self, kernel, part, given)
+        return first(request)
 
-    monkeypatch.setattr(AnalyticsEngine, "compile", compile)
+    monkeypatch.setattr(AnalyticsEngine, "passes", (bind, *others))
     status = {row["threads"]: row["status"] for row in explored(f"{SMALL} --sweep threads=1,2")}
     assert status == {1: "fits", 2: "failed: ZeroDivisionError: a b"}
     monkeypatch.undo()

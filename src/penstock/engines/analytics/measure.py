@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from math import ceil
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from penstock.data.assumed import Assumed, assume
-from penstock.dsl.core.diagnostics import KernelError
-from penstock.engines.base import Design, Given
+from penstock.engines.base import Given
 from penstock.host.sources import SourceError, Table
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.cycles import RowsAsked, run
 from penstock.models.analytics.job import drawn, model_cycles, rows_in_memory
 from penstock.models.analytics.reorder import in_turn
 from penstock.models.analytics.waits import waits
-from penstock.models.errors import RunError
-from penstock.models.feasible import slower
 from penstock.models.heap.schema import Schema
 from penstock.models.memory import FixedLatency, Memory
 from penstock.models.memory.bursts import Reader
@@ -26,7 +21,8 @@ from penstock.models.strider.costs import Costs, Events, analyse
 from penstock.models.strider.cycles import PortModel
 from penstock.models.target import Target
 
-Made = TypeVar("Made", bound=Design)
+if TYPE_CHECKING:
+    pass
 
 #: rows that plans are made for, but for small tables: how many there are changes no hardware
 ROWS = 50_000
@@ -78,7 +74,7 @@ class Measure:
             self.events(plan),
         )
         if plan.rows.tables:
-            table = assume(self.schema, min(self.rows, _sample(plan)))
+            table = assume(self.schema, min(self.rows, sample_of(plan)))
             tuples = in_turn(plan, drawn(plan, table.rows, self.zipf))
             asked = RowsAsked(rows_in_memory(plan, tuples), [0] * len(plan.rows.tables))
             costs, late = table.costs(plan.port, plan.walk), waits(plan, tuples)
@@ -144,76 +140,7 @@ def tuples_of_run(args: Given, epochs: int) -> int | None:
     return rows * epochs if rows and rows * epochs < ROWS else None
 
 
-def quicker(
-    design: Made,
-    plan: AnalyticsPlan,
-    args: Given,
-    in_memory: Callable[[], tuple[Made, AnalyticsPlan]],
-) -> Made:
-    """Return the design of a plan whose models lie on the chip, or the one that `in_memory` makes where that takes less time.
-
-    On the chip all of a model is loaded before a run and written behind it, in memory only the rows that are asked for; so it is tried where this
-    may be more than a cycle for each tuple of the run. Where nothing says how many tuples that has, they may be many.
-    """
-    table, epochs = args.data, plan.epochs
-    codes = sum(plan.buffers[n].rows * plan.buffers[n].cols for n in plan.roles.models)
-    rows = args.rows or (table.rows if isinstance(table, Table) else 0)
-    if 3 * codes <= rows * epochs or not rows:
-        return design
-    try:
-        other, its = in_memory()
-        on_chip = _cycles(design, plan, _first(replace(args, data=None), rows, rows), epochs)
-        return other if _extended(other, its, args, rows) < on_chip else design
-    except (KernelError, SourceError, RunError):
-        return design  # rows of these models do not lie in memory, or are not there
-
-
-def _extended(design: Design, plan: AnalyticsPlan, args: Given, rows: int) -> float:
-    """Return about how many cycles a run takes whose rows lie in memory, from its first tuples: the others take as long as the later half of those."""
-    epochs, sample = plan.epochs, _sample(plan)
-    if rows <= sample:
-        first = _first(args, rows, rows)
-        once, twice = (_cycles(design, plan, first, count) for count in (1, 2))
-        return once + (epochs - 1) * (twice - once)
-    parts = [_first(args, rows, count) for count in (sample // 2, sample)]
-    less, more = (_cycles(design, plan, part, 1) for part in parts)
-    few, some = (p.data.rows if isinstance(p.data, Table) else p.rows or 0 for p in parts)
-    return more + (more - less) * (rows * epochs - some) / max(some - few, 1)
-
-
-def _sample(plan: AnalyticsPlan) -> int:
+def sample_of(plan: AnalyticsPlan) -> int:
     """Return for how many tuples a plan with rows in memory is run through."""
     assert plan.row_unit is not None
     return max(_SAMPLE // len(plan.row_unit.places), 500, 2 * plan.merge_count)
-
-
-def _first(args: Given, rows: int, count: int) -> Given:
-    """Return what is given for a run, but of about so many of its tuples."""
-    table = args.data
-    if not isinstance(table, Table):
-        return Given(rows=count, options={"indices": args.option("indices", 0.0)})
-    pages = max(1, len(table.pages) * count // rows)
-    return replace(args, data=replace(table, pages=table.pages[:pages]))
-
-
-def _cycles(design: Design, plan: AnalyticsPlan, args: Given, epochs: int) -> float:
-    """Return the cycles of so many epochs, as long as those of a part that is less full. Raises RunError for rows that would end the run.
-
-    The model has a port of their own for rows in memory. Where a board has one for all, either waits while the other passes: about as long as what
-    is less takes.
-    """
-    workload = design.workload(
-        design.opened(replace(args, options={**args.options, "epochs": epochs}))
-    )
-    cycles = workload.model(design.memory)
-    if cycles.error is not None:
-        raise RunError(cycles.error)
-    assert cycles.total is not None
-    full = max(design.resources.shares(design.target).values())
-    longer = slower(min(1.0, full), design.target)
-    if plan.row_unit is None or design.target.ports > 1:
-        return cycles.total * longer
-    moved = cycles.counters["rows_fetched"] + cycles.counters["rows_written"]
-    rows = moved * max(size for size, _ in plan.row_unit.sizes)
-    pages = epochs * (workload.pages or 0) * plan.page_size
-    return longer * (cycles.total + ceil(min(pages, rows) / design.memory.rate(plan.bus_bytes)))

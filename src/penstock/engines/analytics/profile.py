@@ -93,9 +93,11 @@ def profiled(
     from penstock.models.analytics.golden import rows_asked
     from penstock.models.analytics.indices import walk_port
     from penstock.models.errors import RunError
+    from penstock.passes.compiling import compiled
     from penstock.targets import target_named
 
-    from .registration import AnalyticsEngine, front
+    from .arguments import front
+    from .registration import AnalyticsEngine
 
     names = {
         d for kind in ("input", "output", "index") for p in kernel.of_kind(kind) for d in p.dims
@@ -106,7 +108,8 @@ def profiled(
     options = {"bind": bindings or {}, "dims": {**dict.fromkeys(free, 1), **(dims or {})}}
     args, engine = Given(table, table, options=options | policies), AnalyticsEngine()
     check_by_integers(front(kernel, args)[0])
-    plan = engine.compile(kernel, target_named(engine.default_target), args).plan
+    part = target_named(engine.default_target)
+    plan: AnalyticsPlan = compiled(engine, kernel, part, args, search=False).plan  # type: ignore[attr-defined]
     if not plan.by_rows:
         return {}, {}
     port = walk_port(plan, table.pages)

@@ -14,11 +14,11 @@ from penstock.models.pim.resources import resources_of
 from penstock.models.pim.timing import NAMES, ON_CHIP, timing_named
 from penstock.models.resources import AIM
 from penstock.models.target import Target
+from penstock.passes.forms import Origin
 
 from .options import SCHEDULES, misfit
 
 if TYPE_CHECKING:
-    from penstock.dsl.pim.kernel import Recurrence
     from penstock.dsl.pim.recurrent import Recurrent
 
 #: banks that are tried first: as a pseudo-channel of HBM2 has them; of block RAM; and on a part of fewer look-up tables than `_LARGE`
@@ -130,7 +130,7 @@ def _chosen(
 
 
 def device_of(
-    kernel: Recurrence,
+    kernel: Origin,
     layers: Sequence[tuple[Recurrent, int]],
     part: Target,
     args: Given,

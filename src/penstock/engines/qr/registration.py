@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.qr.kernel import FitGraph, FitKernel
 from penstock.engines.base import Design, Engine, Given
-from penstock.errors import Conflict, no_option
+from penstock.errors import Conflict
 from penstock.models.qr.shell import FitError
 from penstock.models.strider.errors import PageError
 
@@ -24,25 +24,6 @@ if TYPE_CHECKING:
 
 def _over_keys(kernel: AnyKernel) -> bool:
     return bool(kernel.of_kind("key"))
-
-
-def _room(
-    design_of: Callable[[FitGraph], Design], part: Target, args: Given
-) -> Callable[[FitGraph], bool] | None:
-    """Return what says whether the part's memory holds the run of a design that is made; None where no run is known."""
-    from penstock.dsl.core.diagnostics import KernelError
-    from penstock.host.sources import SourceError
-
-    if (args.rows is None and args.data is None) or not part.memory.bytes:
-        return None
-
-    def holds(graph: FitGraph) -> bool:
-        try:
-            return design_of(graph).workload(args).device_bytes() <= part.memory.bytes
-        except (KernelError, SourceError, Conflict):
-            return False
-
-    return holds
 
 
 class FitEngine(Engine):
@@ -118,49 +99,11 @@ class FitEngine(Engine):
     def needs(self, kernel: AnyKernel) -> str:
         return "keys" if _over_keys(kernel) else "a table"
 
-    def compile(self, kernel: AnyKernel, part: Target, args: Given) -> Design:
-        from penstock.dsl.qr.plan import Room, lower
-        from penstock.host.sources import Table
-        from penstock.models.memory import FixedLatency
-        from penstock.models.resources import AIM
-        from penstock.targets import timing_of
+    @property
+    def passes(self) -> Sequence[Callable[[Any], Any]]:
+        from .passes import PASSES
 
-        from .keys import FitDesign
-        from .refit_requests import check_random, key_column
-
-        assert isinstance(kernel, FitKernel)
-        check_random(args.source, _over_keys(kernel))
-        if not _over_keys(kernel):
-            from .columns import compile_columns
-
-            if args.format is not None:
-                raise no_option(f"the fit kernel {kernel.name}", "format", ("limbs",))
-            return compile_columns(kernel, part, args)
-        self._keys_alone(kernel, args)
-        graph, memory = kernel.trace(), None
-        [key] = kernel.of_kind("key")
-        if isinstance(args.data, Table):
-            key_column(graph, key.span, args, args.data)
-        # where the memory is on the part, the planner chooses the width of its port
-        if args.memory is not None or not part.shared:
-            memory = timing_of(args.memory, part)
-        options = {"load": args.option("load"), "fill": args.option("fill", AIM)}
-
-        def design_of(graph: FitGraph, room: Room | None = None) -> FitDesign:
-            plan = lower(graph, part, memory=memory, **options, room=room)
-            timing = memory or FixedLatency(part.latency, plan.bus_bytes)
-            return FitDesign(part, timing, graph, plan, key.span)
-
-        return design_of(graph, _room(design_of, part, args))
-
-    @staticmethod
-    def _keys_alone(kernel: FitKernel, args: Given) -> None:
-        """Raise OptionError for arguments that mean nothing to a fit over keys."""
-        other = getattr(args.format, "name", args.format)
-        if args.option("dims"):
-            raise no_option(f"the fit kernel {kernel.name}", "dims", ())
-        if other not in (None, "float32"):
-            raise no_option(f"the fit kernel {kernel.name}", "format", ())
+        return PASSES
 
     def load(self, manifest: Mapping[str, Any]) -> Design:
         from penstock.boards.records import from_json

@@ -18,6 +18,7 @@ from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.numerics.formats import parse_format
 from penstock.models.resources import Resources
+from penstock.passes.forms import Designed, Request
 from penstock.report.common import agreement, cycle_rows, resources, written
 from penstock.report.parts import Facts, Part
 from penstock.sim.machine import PAGE, Unsupported, round_up
@@ -161,6 +162,20 @@ class Tallying(Workload):
         return {"total": np.array([low + (high << 32)], dtype=np.float64)}
 
 
+def design(request: Request) -> Designed:
+    """Put a multiplier behind the sum.
+
+    Before: `kernel=Tally(name="sums", gain=3)`
+    After: `design=TallyDesign(kernel="sums", gain=3)`
+    """
+    kernel, part = request.kernel, request.part
+    kernel.check()
+    timing = timing_of(request.args.memory, part)
+    if isinstance(timing, FixedLatency):  # --memory may name a DRAM, which has a bus of its own
+        timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, BUS))
+    return request.form(Designed, design=TallyDesign(part, timing, kernel.name, kernel.gain))
+
+
 class TallyingEngine(Engine):
     """Sums words."""
 
@@ -182,12 +197,7 @@ class TallyingEngine(Engine):
             raise SourceError(f"no words: {source}", "write numbers:1,2,3", code="E701")
         return _words(rest.split(",") if rest.strip() else ())
 
-    def compile(self, kernel: Any, part: Any, args: Given) -> TallyDesign:
-        kernel.check()
-        timing = timing_of(args.memory, part)
-        if isinstance(timing, FixedLatency):  # --memory may name a DRAM, which has a bus of its own
-            timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, BUS))
-        return TallyDesign(part, timing, kernel.name, kernel.gain)
+    passes = (design,)
 
     def load(self, manifest: Mapping[str, Any]) -> TallyDesign:
         memory = parse_memory(manifest["memory"])
