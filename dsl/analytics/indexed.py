@@ -370,7 +370,7 @@ class IndexedBuilder(GraphBuilder):
     ) -> Ref:
         for ref in refs:
             node = self.nodes[ref.index]
-            if op not in MEANINGS and op != "change":
+            if node.op in INTEGERS and op not in MEANINGS and op != "change":
                 self.check_value(ref, self.name_of(op), span)
             if node.op == "change" and not (op == "change" and ref == refs[0]):
                 name = node.attrs["name"]

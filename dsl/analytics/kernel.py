@@ -18,7 +18,6 @@ from ..core.constants import kind_of
 from ..core.diagnostics import Diagnostic, Span, error
 from ..core.graph import Graph, Uniform
 from ..core.kernel import AnyKernel, Option, Parameter
-from ..core.passes import walked
 from .builder import MAX_MERGE, AnalyticsBuilder
 from .finish import Return, finish
 
@@ -83,7 +82,7 @@ class Kernel(AnyKernel):
         builder = AnalyticsBuilder(self.dialect, self.parameters, sizes, self.source)
         self._check_init(builder)
         returns = self.body(builder)
-        self.walked = walked(builder.nodes, builder.source)
+        self.nodes = builder.nodes
         graph, self.warnings = finish(self, builder, returns, self.init, self.epochs, self.batch)
         return graph
 

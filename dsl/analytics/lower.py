@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ class Lowering:
             [self.run_values[n] for n in sorted(self.run_values)],
             until,
             score,
-            self.graph.merge_count != 1 and any(op.changes_rows for op in self.emitter.ops),
+            self.graph.merge_count != 1 and any(map(attrgetter("changes_rows"), self.emitter.ops)),
             self.graph.merge_count > 1 and by_integers(self.emitter.ops, self.emitter.buffers),
         )
 

@@ -127,7 +127,7 @@ def choose(
         graph, columns, schema, target, fmt, choices or Choices(), memory, known=rows, once=once
     )
     if not by_rows(graph):
-        if not graph.score:
+        if not graph.score and (maker.choices.place or maker.choices.dedupe):
             check_no_places(graph, maker.choices)
         return replace(_planned(maker, measure), indices=indices or {})
     bound = indices or {}

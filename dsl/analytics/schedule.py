@@ -7,7 +7,7 @@ epoch operations run once and are list-scheduled. Everything the engine has to o
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -69,7 +69,7 @@ def blocking(program: Program, fmt: Format, threads: int, scheduled: Scheduled) 
     for n, start in starts.items():
         op = program.ops[n]
         wait = start - scheduler.distances.low(n, starts)
-        for key in scheduler.classes(op):
+        for key in scheduler.classes(n):
             if op.region == "group":
                 work[key].append(op.beats)
             if wait > 0 and (latest.get(n) == start or (drained and op.region == "group")):
@@ -84,6 +84,25 @@ def blocking(program: Program, fmt: Format, threads: int, scheduled: Scheduled) 
     return classes if slowest is None or slowest in classes else [*classes, slowest]
 
 
+def _width(op: Op, stored: Sequence[int], lanes: int) -> int:
+    """Return on how many lanes an operation works; `stored`: the lanes of each buffer."""
+    if op.lane_reduce:
+        return lanes
+    return stored[op.dest] if op.vector else 1
+
+
+def _uses(op: Op, lanes: int, fmt: Format, waits: bool) -> list[Use]:
+    """Return what an operation takes: its unit, then that of its merge; `waits`: as of `Program`."""
+    several, where = lanes > 1, "group" if op.region == "group" else "once"
+    if op.changes_rows and waits:  # once for each tuple of a batch
+        where = "change"
+    keys: list[Key] = [(op.unit_fn, several, op.home, where)]
+    if op.merge is not None:
+        keys.append((f"merge-{op.merge}", several, "core", "group"))
+    late, first = FETCH + latency(op.unit_fn, fmt), op.fetch - FETCH
+    return [(key, first + n * late, op.beats) for n, key in enumerate(keys)]
+
+
 class _Scheduler:
     def __init__(self, program: Program, fmt: Format, threads: int):
         self.program, self.fmt = program, fmt
@@ -91,6 +110,16 @@ class _Scheduler:
         self.buffers = program.buffers
         self.times = times = Times(program, fmt, threads)
         self.writes, self.reads, self.writer = times.writes, times.reads, times.writer
+        known = program.known
+        if "uses" not in known:
+            stored = [buffer.width(program.lanes) for buffer in program.buffers]
+            known["widths"] = widths = [_width(op, stored, program.lanes) for op in program.ops]
+            pairs = zip(program.ops, widths, strict=True)
+            known["uses"] = [_uses(op, lanes, fmt, program.waits) for op, lanes in pairs]
+        self.widths: list[int] = known["widths"]
+        #: what each operation takes of units: classes, from when on, and for how long
+        self.uses: list[list[Use]] = known["uses"]
+        self.beats = [op.beats for op in program.ops]
 
     @cached_property
     def distances(self) -> Distances:
@@ -98,37 +127,21 @@ class _Scheduler:
 
     # classes of units
 
-    def _width(self, op: Op) -> int:
-        if op.lane_reduce:
-            return self.lanes
-        return self.buffers[op.dest].width(self.lanes) if op.vector else 1
-
     @cached_property
     def _classes(self) -> dict[Key, None]:
         """The classes of units, in the order of their first use."""
-        return dict.fromkeys(
-            key for n in self._order() for key in self.classes(self.program.ops[n])
-        )
+        return dict.fromkeys(key for n in self._order() for key in self.classes(n))
 
-    def classes(self, op: Op) -> list[Key]:
+    def classes(self, number: int) -> list[Key]:
         """Return the classes of units that an operation takes."""
-        return [self._class(op)] + ([self._merge_class(op)] if op.merge is not None else [])
-
-    def _class(self, op: Op) -> Key:
-        where = "group" if op.region == "group" else "once"
-        if op.changes_rows and self.program.waits:  # once for each tuple of a batch
-            where = "change"
-        return op.unit_fn, self._width(op) > 1, op.home, where
-
-    def _merge_class(self, op: Op) -> Key:
-        return f"merge-{op.merge}", self._width(op) > 1, "core", "group"
+        return [key for key, _, _ in self.uses[number]]
 
     def run(self, target: int, more: Mapping[Key, int], thorough: bool) -> Scheduled:
         group = [n for n, op in enumerate(self.program.ops) if op.region == "group"]
         load: dict[Key, list[int]] = defaultdict(list)
         for n in group:
-            for key in self.classes(self.program.ops[n]):
-                load[key].append(self.program.ops[n].beats)
+            for key in self.classes(n):
+                load[key].append(self.beats[n])
         count = {
             key: min(len(beats), -(-sum(beats) // target) + more.get(key, 0))
             for key, beats in load.items()
@@ -142,7 +155,7 @@ class _Scheduler:
             ]
         )
         count |= {key: 1 + units for key, units in more.items() if key[3] != "group"}
-        changes = Counter(map(self._class, filter(lambda op: op.changes_rows, self.program.ops)))
+        changes = Counter(uses[0][0] for uses in self.uses)
         count |= {key: most for key, most in changes.items() if key[3] == "change"}
         while (placed := self._placed(self.distances, count, interval)) is None:
             interval += 1 + interval // 64
@@ -164,11 +177,6 @@ class _Scheduler:
 
     # placing
 
-    def _uses(self, number: int) -> list[Use]:
-        op = self.program.ops[number]
-        late, first = FETCH + latency(op.unit_fn, self.fmt), op.fetch - FETCH
-        return [(key, first + n * late, op.beats) for n, key in enumerate(self.classes(op))]
-
     def _order(self) -> list[int]:
         """Return operations in an order in which they can be placed: regions one after the other, new models last."""
         ops, models = self.program.ops, set(self.program.models)
@@ -177,7 +185,7 @@ class _Scheduler:
 
     def _empty(self, of: Distances, count: Mapping[Key, int], interval: int) -> Placement:
         order = [n for n in self._order() if n in of.behind]
-        return Placement({n: self._uses(n) for n in order}, count, interval)
+        return Placement({n: self.uses[n] for n in order}, count, interval)
 
     def _placed(self, of: Distances, count: Mapping[Key, int], interval: int) -> Placement | None:
         """Return the operations placed, each as early as it goes; None where the interval is too short."""
@@ -217,7 +225,7 @@ class _Scheduler:
         lanes: dict[tuple, int] = defaultdict(int)
         for n, keys in units_of.items():
             for key in keys:
-                lanes[key] = max(lanes[key], self._width(ops[n]))
+                lanes[key] = max(lanes[key], self.widths[n])
         placed = [
             replace(op, start=starts[n], unit=numbering[units_of[n][0]]) for n, op in enumerate(ops)
         ]
@@ -264,7 +272,7 @@ class _Scheduler:
             begin: dict[tuple, int] = {}
             end: dict[tuple, int] = {}
             for n in numbers:
-                for unit, (_, late, beats) in zip(units_of[n], self._uses(n), strict=True):
+                for unit, (_, late, beats) in zip(units_of[n], self.uses[n], strict=True):
                     begin[unit] = min(begin.get(unit, starts[n] + late), starts[n] + late)
                     end[unit] = max(end.get(unit, 0), starts[n] + late + beats)
             return max((end[unit] - begin[unit] for unit in begin), default=0)

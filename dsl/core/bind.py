@@ -104,7 +104,7 @@ class Binder:
         self.rest()
         counts = self.counts()
         self.known = frozenset(self.dims)
-        indices = bind_indices(self, far)
+        indices = bind_indices(self, far) if self.indices else {}
         self.resolve_models()
         self.defaults(counts)
         fields = {

@@ -32,6 +32,9 @@ class Dim(int):
         dim.known = known
         return dim
 
+    def __reduce__(self) -> tuple[type[Dim], tuple[int, str, bool]]:
+        return Dim, (int(self), self.name, self.known)
+
     @classmethod
     def stand_in(cls, name: str, number: int) -> Dim:
         """Return a dimension without a size, the `number`-th of its kernel."""

@@ -13,7 +13,7 @@ from ..dialect import Dialect, find
 from . import dims as D
 from .constants import kind_of
 from .diagnostics import Diagnostic, KernelError, Span, error
-from .passes import Walked
+from .walks import Walked, walked
 
 
 @dataclass
@@ -46,8 +46,8 @@ class AnyKernel(ABC):
     name_span: Span
     #: what the latest check or trace warned of
     warnings: list[Diagnostic] = field(default_factory=list, kw_only=True)
-    #: forms that the latest check or trace left (`dsl.core.passes`)
-    walked: tuple[Walked, ...] = field(default=(), kw_only=True)
+    #: a builder's, of the latest check or trace
+    nodes: Sequence[Any] = field(default=(), kw_only=True, repr=False, compare=False)
     keyword: ClassVar[str]  #: the word that it begins with
     title: ClassVar[str] = "kernel"  #: what messages call it
 
@@ -55,6 +55,11 @@ class AnyKernel(ABC):
     def dialect(self) -> Dialect:
         """The dialect that its keyword begins."""
         return find(self.keyword)
+
+    @property
+    def walked(self) -> tuple[Walked, ...]:
+        """How often the values of the latest trace walk over each named axis."""
+        return walked(self.nodes, self.source)
 
     @abstractmethod
     def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:

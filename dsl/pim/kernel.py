@@ -21,7 +21,6 @@ from ..core.constants import kind_of
 from ..core.diagnostics import Diagnostic, KernelError, Span
 from ..core.dims import show
 from ..core.kernel import AnyKernel, Parameter
-from ..core.passes import walked
 from . import attention
 from .graph import matched
 from .recurrent import Recurrent
@@ -63,7 +62,7 @@ class Recurrence(AnyKernel):
         self.check_dims(dims or {})
         builder = GraphBuilder(self.dialect, self.parameters, dims or {}, self.source)
         returned = self.body(builder)
-        self.walked = walked(builder.nodes, builder.source)
+        self.nodes = builder.nodes
         if returned.output is None:
             what = f"the recurrence {self.name} has no output"
             hint = "return the new state and the output: `return S, q @ S` (as text: `y <- q @ S`)"

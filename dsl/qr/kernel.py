@@ -18,7 +18,6 @@ from ..core.builder import Operand
 from ..core.diagnostics import Diagnostic, Span
 from ..core.dims import Dim
 from ..core.kernel import AnyKernel, Option, Parameter
-from ..core.passes import walked
 from .functions import (
     KINDS,
     LONGEST,
@@ -90,7 +89,7 @@ class FitKernel(AnyKernel):
         self.check_dims(dims or {})
         builder = FitBuilder(self.dialect, self.parameters, dims or {}, self.source)
         results = self.body(builder)
-        self.walked = walked(builder.nodes, builder.source)
+        self.nodes = builder.nodes
         return self._graph(builder, results)
 
     def _graph(self, builder: FitBuilder, results: list[tuple[Operand, Span]]) -> FitGraph:

@@ -109,15 +109,15 @@ class Op:
     #: what else an operation is told: seed and bytes of a hash, rows of a table
     detail: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def changes_rows(self) -> bool:
         return self.fn.startswith("at ")
 
-    @property
+    @cached_property
     def touches_rows(self) -> bool:
         return self.fn == "rows" or self.changes_rows
 
-    @property
+    @cached_property
     def unit_fn(self) -> str:
         """What the operation's unit computes; for integers with what it is told: `models.rows.units`."""
         if self.changes_rows:
@@ -126,19 +126,19 @@ class Op:
             return " ".join([self.fn, *map(str, self.detail)])
         return "pass" if self.fn == "rows" else self.fn
 
-    @property
+    @cached_property
     def to_unit(self) -> tuple[int, ...]:
         """Which operands go to the unit: the integers that name rows do not."""
         if self.changes_rows:
             return (2,) if self.unit_fn == "pass" else (0, 2)
         return (0,) if self.fn == "rows" else tuple(range(len(self.operands)))
 
-    @property
+    @cached_property
     def fetch(self) -> int:
         """Cycles from the first operand's address to the unit's input: which row it is, is read first."""
         return FETCH + self.touches_rows
 
-    @property
+    @cached_property
     def beats(self) -> int:
         i, c, j = self.extents
         return i * c * j

@@ -10,6 +10,7 @@ ECP5: `benchmarks/estimates.py` compares, and `docs/howto/boards.md` has its tab
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from ..mapping import Storage, map_storage, memory_blocks, multiplier_blocks, ultra_shapes
 from ..numerics.formats import Format
@@ -44,10 +45,7 @@ def estimate(plan: AnalyticsPlan, target: Target) -> Resources:
     if target.shared is not None:
         memories += device_memories(plan.bus_bytes, target.shared)
     dsp = (
-        sum(
-            unit.live * multiplier_blocks(storages.products(unit.fn, plan.format), family)
-            for unit in storages.arithmetic(plan)
-        )
+        sum(unit.live * _blocks(unit.fn, plan.format, family) for unit in storages.arithmetic(plan))
         if target.dsp
         else 0
     )
@@ -58,6 +56,12 @@ def estimate(plan: AnalyticsPlan, target: Target) -> Resources:
         dsp,
         *memory_blocks(memories, target),
     )
+
+
+@cache
+def _blocks(fn: str, fmt: Format, family: str) -> int:
+    """Return the multiplier blocks that a unit takes."""
+    return multiplier_blocks(storages.products(fn, fmt), family)
 
 
 def parts(plan: AnalyticsPlan, target: Target) -> dict[str, Cost]:
@@ -107,6 +111,7 @@ def features(plan: AnalyticsPlan, target: Target) -> dict[str, dict[str, float]]
     return counts
 
 
+@cache
 def cost(fn: str, fmt: Format, multiplier: tuple[int, int]) -> Cost:
     """Return what a unit takes, of codes or of integers."""
     unit = integer_unit(fn)

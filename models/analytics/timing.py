@@ -9,6 +9,7 @@ cycle on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from .config import FETCH, Buffer, Op, Operand, depth
 REDUCE_FN = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
 
 
+@cache
 def latency(fn: str, fmt: Format) -> int:
     """Return the cycles from an operand to a unit's result, of codes or of integers."""
     unit = integer_unit(fn)

@@ -24,7 +24,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +150,7 @@ class Column:
         if self.labels is not None:
             object.__setattr__(self, "labels", tuple(self.labels))
 
-    @property
+    @cached_property
     def storage(self) -> ColumnType:
         return type_named(self.type)
 

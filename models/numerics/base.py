@@ -78,7 +78,7 @@ class Format(ABC):
     def decode(self, codes: ArrayLike) -> NDArray[np.float64]:
         """The numbers that codes stand for, exactly."""
 
-    @property
+    @cached_property
     def container(self) -> int:
         """Bytes that a code takes in memory: 1, 2 or 4."""
         return 1 if self.width <= 8 else 2 if self.width <= 16 else 4

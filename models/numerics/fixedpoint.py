@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,7 +44,7 @@ class Fixed(Format):
         if not 2 <= self.width <= 32:
             raise ValueError(f"a fixed-point format has 2 to 32 bits, not {self.width}")
 
-    @property
+    @cached_property
     def width(self) -> int:
         return self.integer_bits + self.fraction_bits
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ class Float(Format):
         if not 1 <= self.fraction_bits <= 23:
             raise ValueError(f"a float has 1 to 23 fraction bits, not {self.fraction_bits}")
 
-    @property
+    @cached_property
     def width(self) -> int:
         return 1 + self.exponent_bits + self.fraction_bits
 

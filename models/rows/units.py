@@ -15,6 +15,7 @@ Widths are those of the integers that there can be: nothing wraps around.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from ..numerics.latency import Cost
 from .integers import COMPARISONS
@@ -117,6 +118,7 @@ class IntegerUnit:
         return Cost(2 * width, width)
 
 
+@cache
 def integer_unit(fn: str) -> IntegerUnit | None:
     """Return the unit of this name, None for one that computes with codes."""
     words = fn.split()

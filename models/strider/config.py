@@ -92,7 +92,7 @@ class WalkConfig:
         """Attribute indices of the columns that some position takes, ascending."""
         return tuple(sorted({source.column for source in self.layout.sources}))
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         """Element types of the used columns, in the order of `FIXED_TYPES`: what the converters must know."""
         names = {self.element(index) for index in self.used}
@@ -217,7 +217,7 @@ class PortConfig:
     def words_per_page(self) -> int:
         return self.page_size // self.bus_bytes
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """Depth of the converters, in cycles."""
         return convert_latency(self.types, self.format)

@@ -238,9 +238,9 @@ def test_examples(name: str) -> None:
         len(made.ops),
         len(made.units),
         slots,
-        made.walkers,
-        made.page_buffers,
-        made.input_slots,
+        made.striders.walkers,
+        made.striders.page_buffers,
+        made.striders.input_slots,
     )
     *times, change, by_row = asdict(made.schedule).values()
     assert not change and not by_row  # no row waits for a batch's end

@@ -12,7 +12,7 @@ from penstock.cli.state import State
 from penstock.report.parts import Column, Grid, Part
 
 if TYPE_CHECKING:
-    from penstock.dsl.core.passes import Walked
+    from penstock.dsl.core.walks import Walked
 
 
 @click.pass_obj

@@ -237,12 +237,14 @@ def _best(form: Checked) -> Chosen:
         once=once,
     )
     chosen = form.then(Chosen, memory=timing, choice=choice)
-    return chosen if graph.score else chosen.warned(*golden_alone(graph, *_alone(choice)))
+    if graph.score or not choice.golden:
+        return chosen
+    return chosen.warned(*golden_alone(graph, *_alone(choice)))
 
 
 def _alone(choice: Choice) -> tuple[str, str]:
-    """Return why there is no hardware, "" where there is, and the code of that error."""
-    return choice.notes.get("golden_alone", ""), choice.notes.get("refused", "E496")
+    """Return why there is no hardware, and the code of that error."""
+    return choice.notes["golden_alone"], choice.notes["refused"]
 
 
 # plan and design
@@ -268,7 +270,7 @@ def _built(form: Chosen | Planned, plan: AnalyticsPlan) -> AnalyticsDesign:
         dict(plan.notes["run_values"]),
         tuple(v.name for v in graph.of_kind("output")),
         _score(form.choice),
-        refused=no_hardware(graph, *_alone(form.choice)),
+        refused=no_hardware(graph, *_alone(form.choice)) if form.choice.golden else None,
     )
 
 
