@@ -101,6 +101,12 @@ def _exported(design: Any, folder: Any, **options: Any) -> Any:
     return export(design, folder, **options)
 
 
+def _connected(place: str, **options: Any) -> Any:
+    from penstock.runs.devices import open_device
+
+    return open_device(place, **options)
+
+
 def _optional(engine: str) -> bool:
     from penstock.engines.discovery import engine_named
 
@@ -115,5 +121,6 @@ def _taken(engine: str, options: Any) -> dict[str, Any]:
 
 
 hooks.page, hooks.opened, hooks.predicted = _page, _opened, _predicted
-hooks.exported, hooks.optional, hooks.taken = _exported, _optional, _taken
+hooks.exported, hooks.connected = _exported, _connected
+hooks.optional, hooks.taken = _optional, _taken
 plugins.RESERVED.update(_API, globals())  # a dialect's name would never be seen behind these

@@ -20,7 +20,7 @@ from penstock.engines.base import Design, Given
 from penstock.engines.design import Saved
 from penstock.engines.discovery import engine_named, engine_of
 from penstock.engines.options import taken
-from penstock.errors import bad_value, no_option, not_one_of
+from penstock.errors import bad_value, check_path, no_option, not_one_of
 from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.fields import misfit
 from penstock.models.memory import Memory
@@ -49,8 +49,14 @@ __all__ = [
 _WORDS = re.compile(r"[\w .,+()-]{1,300}")
 
 
-def load(folder: str | Path, trust: bool = False) -> Design:
-    """As `penstock.design.load`; return the design as its engine sees it."""
+def load(folder: str | Path, *, trust: bool = False) -> Design:
+    """Return the design that `Design.save`, or `penstock build`, wrote.
+
+    The folder may be anybody's: its Verilog is made anew, and one that differs is refused. `trust`: take the Verilog as it is.
+
+    Raises FolderError, a ValueError, where the folder holds none, or a file is not as it was saved, or not what this version makes.
+    """
+    check_path("folder", folder)
     return opened(folder, trust)[0]
 
 
@@ -124,7 +130,20 @@ def compile(
     bus: int | None = None,
     **options: Any,
 ) -> Design:
-    """As `penstock.design.compile`; return the design as its engine sees it."""
+    """Compile a kernel (or the file that holds it) for a target and a table; or several, where their engine runs them in one design.
+
+    Parameters: `target`: a name, the path of a TOML file or a `Target`, the engine's default unless given; `table`: a source as the command line
+    takes it, a dict of arrays, a pandas or polars frame, an Arrow table, a `Table`, its `Schema`, or
+    None: then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`);
+    pages that are packed here suit the target; `format`: the engine's default unless given; `bind`: for some parameters the name of their
+    column, or the names of their columns in order; `memory`: timing such as "latency=20,bytes=8"; `link`: in place of the target's own, as
+    --link takes it ("udp", "gbps=2,latency=3us"); `bus`: bytes that a memory port is wide, in place of the target's; `options`: the
+    engine's own, such as `metas`, `init`, `epochs` and `choices` of kernels that learn from a table.
+
+    Raises KernelError for whatever is wrong with kernel or options, SourceError for the table,
+    OptionError for options that the kernel's engine does not have. Warns of what is doubtful, such as
+    numbers that the format cannot hold or a part that is nearly full (RunWarning, with the diagnostic).
+    """
     if isinstance(kernel, Sequence) and not isinstance(kernel, str):
         together = [k if isinstance(k, AnyKernel) else load_kernel(k) for k in kernel]
         if not together:

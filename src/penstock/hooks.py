@@ -18,6 +18,8 @@ opened: Callable[[str, Any, Any], Any] = lambda engine, source, args: source
 predicted: Callable[..., Any] = lambda scoring, source, backend, **options: None
 #: writes a design as a core for other projects (`export.export`)
 exported: Callable[..., Any] = lambda design, folder, **options: None
+#: returns a device by its address (`runs.devices.open_device`)
+connected: Callable[..., Any] = lambda place, **options: None
 #: returns whether an engine, by its name, runs without data that a user gives
 optional: Callable[[str], bool] = lambda engine: False
 #: returns the options of a run by an engine's name, each as the command line takes it

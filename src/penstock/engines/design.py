@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock import hooks
 from penstock.dsl.core.diagnostics import KernelError
-from penstock.errors import bad_value, no_option, no_order, no_sessions, not_one_of
+from penstock.errors import bad_value, check_path, no_option, no_order, no_sessions, not_one_of
 from penstock.models.mapping import Storage, ram_styles
 from penstock.models.memory import ON_CHIP, Memory
 from penstock.models.numerics.formats import Format
@@ -306,9 +306,13 @@ class Design(hooks.Shown, ABC):
         return ("penstock.v", *self.images(), *self.listings(), "manifest.json")
 
     def save(self, folder: str | Path) -> Path:
-        """As `penstock.design.Design.save`."""
+        """Write the design's files into `folder`; return it.
+
+        The folder appears whole or not at all; an earlier design in it is replaced. Raises OutputError where that cannot be done.
+        """
         from penstock.output import write_folder
 
+        check_path("folder", folder)
         return write_folder(folder, self.files())
 
     def export(
@@ -320,7 +324,17 @@ class Design(hooks.Shown, ABC):
         data: Any = None,
         **options: Any,
     ) -> Path:
-        """As `penstock.design.Design.export`."""
+        """Write it as a core named `ip` for other projects into `folder`; return it.
+
+        Parameters: `targets`: flows beside `plain`: "fusesoc", "litex", "vivado"; `data`: what the vectors of the bench are
+        made of, as `run` takes it (random without); `options`: `html`, for a page of the registers as well; `axi_prot` and `axi_cache`, values of
+        AxPROT and AxCACHE, without which memory ports have none; the engine's own.
+
+        Raises KernelError for a bad name (E832), too much data (E833) and without PeakRDL (E834); OptionError; OutputError.
+        """
+        check_path("folder", folder)
+        if not isinstance(ip, str):
+            raise bad_value("ip", f"it must be a name, not {ip!r}")
         return hooks.exported(self, folder, ip=ip, targets=targets, data=data, **options)
 
     def hardware(self) -> tuple[Any, ModuleLibrary]:
@@ -369,11 +383,9 @@ class Design(hooks.Shown, ABC):
         return build(self.verilog, ports=self.bus_ports, register_map=self.registers, **options)
 
     def netlist(self, family: str | None = None) -> str:
-        """Return what Yosys makes of the engine for a family's cells (the target's family without),
-        as Verilog with the engine's ports; kept in the cache.
+        """Return what Yosys makes of the engine for a family's cells (the target's family without), as Verilog with the engine's ports.
 
-        Raises KernelError: E829 for families without models of their cells, E822 and E826 where
-        Yosys is missing or fails.
+        Raises KernelError: E829 for families without models of their cells, E822 and E826 where Yosys is missing or fails.
         """
         from penstock.runs.netlists import netlist
 
@@ -473,18 +485,42 @@ class Design(hooks.Shown, ABC):
         memory: Memory | str | None = None,
         **options: Any,
     ) -> Run:
-        """As `penstock.design.Design.run`."""
+        """Run it on data.
+
+        Parameters: `data`: a source as the command line takes it, a dict of arrays, a pandas or polars frame, an Arrow table or a `Table`, or,
+        for the model alone, rows that `penstock.api.assume` assumes; `backend`: "golden" (results), "model" (cycles), "rtl" (both, simulated),
+        "pysim" (as rtl, in Amaranth's simulator: slow, no tools), "netlist" (both, of what synthesis makes of it: `family=` "ecp5", "ice40" or
+        "gowin", the target's by default) or "board" (both, on a device: `device=` one from `penstock.open`, or its address, without it the whole device in
+        simulation); `memory`: timing of the ports, the design's own by default; `options`: of the run (`watchdog`, `limit`, `progress`), of
+        simulations (`waves`, `stall_percent`, `seed`, `optimise`: g++'s level), `trust` as of `load` for the folder of `device="sim:DIR"`,
+        and the engine's own.
+
+        Raises SourceError for a source that cannot be read or has another schema than the design, KernelError for a memory that the target's
+        ports do not have, OptionError for an unknown backend or option.
+        """
         from penstock.runs.run import run
 
-        return run(self, data, backend, memory=memory, **options)
+        place = options.get("device")
+        if backend != "board" or not isinstance(place, str):
+            return run(self, data, backend, memory=memory, **options)
+        trust = place.startswith("sim:") and options.pop("trust", False)
+        with hooks.connected(place, register_map=self.registers, trust=trust) as device:
+            options["device"] = device
+            return run(self, data, backend, memory=memory, **options)
 
     def open(self, backend: str = "golden", **options: Any) -> Session:
-        """As `penstock.design.Design.open`; an engine whose runs leave something behind overrides it."""
+        """Return a session, in which requests come, take steps and leave, and states stay where they are.
+
+        Parameters: `backend`: as `run` takes it; `options`: of the machine (`memory`, `watchdog`, `device`, …) and the engine's own.
+
+        Raises OptionError for designs whose runs leave nothing behind, for an unknown backend or option.
+        """
         del backend, options
         raise no_sessions(self.name)
 
     def order(self, table: Any) -> np.ndarray:
-        """As `penstock.design.Design.order`; an engine that makes epochs overrides it."""
+        """Return the numbers of a table's rows in the order in which an epoch learns from them. Raises
+        OptionError for kernels that make no epochs."""
         del table
         raise no_order(self.name)
 

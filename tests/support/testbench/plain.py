@@ -20,7 +20,6 @@ from penstock.dsl.core.diagnostics import Diagnostic, Span
 from penstock.dsl.core.functions import VALUES
 from penstock.dsl.core.graph import Graph, Node, Variable
 from penstock.dsl.core.kernel import AnyKernel
-from penstock.dsl.core.passes import walked
 from penstock.dsl.core.python import Traced
 from penstock.dsl.dialect import Dialect, Words
 
@@ -58,7 +57,7 @@ class Plain(AnyKernel):
         self.check_dims(sizes)
         builder = GraphBuilder(self.dialect, self.parameters, sizes, self.source)
         self.body(builder)
-        self.walked = walked(builder.nodes, builder.source)
+        self.nodes = builder.nodes
         return builder
 
 
