@@ -26,7 +26,7 @@ _MHZ = _PART.clock_mhz
 _ONE = parse_memory(_PART.dram, _MHZ)
 
 
-def _sustained(port: hbm._Port, deadline: int, memory: Dram) -> int:
+def _sustained(port: hbm._Accesses, deadline: int, memory: Dram) -> int:
     """Return the least cycles from operation to operation in which accesses of this port keep the deadline, as plans do."""
     few, many = 1, 256
     while few < many:

@@ -16,6 +16,7 @@ from ..memory.bursts import Reader, Writer
 from ..memory.dealt import DealtPorts
 from ..memory.timing import Memory, Ports
 from ..rows.unit_cycles import RowUnitModel
+from ..timeline import Credits
 from .config import AnalyticsPlan
 from .loader import Loader, TupleSource
 from .reorder import Reordered
@@ -76,9 +77,10 @@ def run(
     if plan.rows.reorder:
         ports = [Reordered(plan, source) for source in ports]
     loaders = [Loader(plan, source) for source in ports]
+    conductor: _Conductor | _RowConductor
     if rows is not None:
         unit = rows.unit(plan, memory)
-        conductor: _Conductor = _RowConductor(plan, ports[0], origin + 1, unit, rows.asked, waits)
+        conductor = _RowConductor(plan, ports[0], origin + 1, unit, rows.asked, waits)
     elif plan.learns:
         conductor = _Conductor(plan, loaders, origin + 1, waits)
     else:
@@ -90,7 +92,8 @@ def run(
     if not plan.learns:
         total = writer.finish(finish)
     elif plan.core.roles.models:
-        total = _results(plan, channel, finish, result_address, conductor)
+        asking = loaders if rows is None else []
+        total = _results(plan, channel, finish, result_address, asking, conductor.free)
     else:
         total = finish
     if rows is not None:
@@ -107,9 +110,59 @@ _MARKS = 4096
 _PAUSE = 8
 
 
-class _Conductor:
-    """The twin of `hdl.analytics.conductor.Conductor`; absolute cycles. `batch`: the latest batch's close, or when all but the last
-    tuple's changes that waited for it are through.
+class _Groups:
+    """When groups start and batches close; absolute cycles. `batch`: the latest batch's close, or when all but the last tuple's changes that waited for it
+    are through."""
+
+    def __init__(self, plan: AnalyticsPlan, free: int, waits: Waits | None = None) -> None:
+        self.plan, self.waits = plan, waits or Waits([])
+        self.before, self.last = 0, 0  # batches of the epochs before; which one of its epoch closed
+        self.free = free  # earliest cycle of the next event
+        self.start = self.batch = -(1 << 60)  # latest group start, latest batch close
+        self.first, self.batch_groups = True, 0
+        self.per_batch = -(-plan.merge_count // plan.threads) if plan.merge_count else 0
+        self.counts = {"groups": 0, "batches": 0, "tuples": 0}
+
+    def _begin(self, seen: Sequence[int]) -> list[int]:
+        """Start groups that are seen from these cycles on; return when their slots are free again."""
+        schedule, per_batch, start = self.plan.schedule, self.per_batch, self.start
+        groups, first = self.batch_groups, self.first
+        interval, drain = schedule.interval, schedule.drain
+        release = schedule.release + 1
+        free = self.free
+        releases = []
+        for earliest in seen:
+            if earliest < free:
+                earliest = free
+            if first and earliest < self.batch + schedule.batch:
+                earliest = self.batch + schedule.batch
+            distance = earliest - start
+            if distance < drain and not first:  # in a batch a multiple of the interval
+                distance += -distance % interval
+                if distance > drain:
+                    distance = drain
+            start += distance
+            releases.append(start + release)
+            free = start + 1
+            groups += 1
+            first = groups == per_batch
+            if first:
+                self._close(start, groups)
+                groups = 0
+        self.start, self.free = start, free
+        self.batch_groups, self.first = groups, first
+        return releases
+
+    def _close(self, cycle: int, groups: int) -> None:
+        self.last = self.counts["batches"] - self.before
+        late = self.waits.total[self.last] if self.waits.total else 0
+        self.batch = cycle + (groups - 1) * self.plan.schedule.change + late
+        self.batch_groups, self.first = 0, True
+        self.counts["batches"] += 1
+
+
+class _Conductor(_Groups):
+    """The twin of `hdl.analytics.conductor.Conductor`.
 
     A run soon repeats itself exactly: a state that was seen before will come again as much later still, as long as the pages are alike. Whole
     periods are then leapt over, and so are whole epochs.
@@ -118,16 +171,10 @@ class _Conductor:
     def __init__(
         self, plan: AnalyticsPlan, loaders: list[Loader], free: int, waits: Waits | None = None
     ):
-        self.plan, self.loaders = plan, loaders
-        self.waits = waits or Waits([])
+        super().__init__(plan, free, waits)
+        self.loaders = loaders
         self.same = len({*self.waits.total}) <= 1  # batches may take alike
-        self.before, self.last = 0, 0  # batches of the epochs before; which one of its epoch closed
         self.leaps = all(loader.source.shift_invariant for loader in loaders)
-        self.free = free  # earliest cycle of the next event
-        self.start = self.batch = -(1 << 60)  # latest group start, latest batch close
-        self.first, self.batch_groups = True, 0
-        self.per_batch = -(-plan.merge_count // plan.threads) if plan.merge_count else 0
-        self.counts = {"groups": 0, "batches": 0, "tuples": 0}
         # states seen at group starts in this stretch of alike pages: the cycle, the running ports' pages, the counts
         self.marks: dict[tuple[object, ...], tuple[int, list[int], dict[str, int]]] = {}
         self.marked_page, self.glide_from, self.far_from = -1, 0, 0
@@ -232,43 +279,6 @@ class _Conductor:
         self.counts["batches"] = batches
         return []
 
-    def _begin(self, seen: Sequence[int]) -> list[int]:
-        """Start groups that are seen from these cycles on; return when their slots are free again."""
-        schedule, per_batch, start = self.plan.schedule, self.per_batch, self.start
-        groups, first = self.batch_groups, self.first
-        interval, drain = schedule.interval, schedule.drain
-        release = schedule.release + 1
-        free = self.free
-        releases = []
-        for earliest in seen:
-            if earliest < free:
-                earliest = free
-            if first and earliest < self.batch + schedule.batch:
-                earliest = self.batch + schedule.batch
-            distance = earliest - start
-            if distance < drain and not first:  # in a batch a multiple of the interval
-                distance += -distance % interval
-                if distance > drain:
-                    distance = drain
-            start += distance
-            releases.append(start + release)
-            free = start + 1
-            groups += 1
-            first = groups == per_batch
-            if first:
-                self._close(start, groups)
-                groups = 0
-        self.start, self.free = start, free
-        self.batch_groups, self.first = groups, first
-        return releases
-
-    def _close(self, cycle: int, groups: int) -> None:
-        self.last = self.counts["batches"] - self.before
-        late = self.waits.total[self.last] if self.waits.total else 0
-        self.batch = cycle + (groups - 1) * self.plan.schedule.change + late
-        self.batch_groups, self.first = 0, True
-        self.counts["batches"] += 1
-
     def _mark(self) -> None:
         """Note the state at a group's start; leap if it was seen before."""
         if not self.leaps or not self.same:
@@ -334,7 +344,50 @@ def _writes(plan: AnalyticsPlan) -> list[_Writes]:
     return writes
 
 
-class _RowConductor(_Conductor):
+class _RowChanges:
+    """When batches change rows of models in memory; `models.rows.unit_cycles.Changes`."""
+
+    def __init__(self, plan: AnalyticsPlan, waits: Waits) -> None:
+        self.schedule, self.waits = plan.schedule, waits
+        # of each batch, when it was closed, and when it is through
+        self.closed: list[int] = []
+        self.settled: list[int] = []
+        # batches whose rows may be written: number in the epoch, close, tuples, when it is through
+        self.recent: deque[tuple[int, int, int, int]] = deque()
+        self.written = _writes(plan)
+
+    def close(self, batch: int, cycle: int, groups: int, through: int) -> None:
+        """Note a batch: its number in the epoch, close, tuples, and when it is through."""
+        self.closed.append(cycle)
+        self.settled.append(through)
+        self.recent.append((batch, cycle, groups, through))
+
+    def through(self, cycle: int, ago: int) -> int:
+        # hardware asks of the latest batch that is closed whether it, or all before it, are through
+        first, count = len(self.closed) - ago, len(self.closed)
+        late = max(self.schedule.settle - self.schedule.batch, 1)
+        for k in range(bisect_left(self.closed, cycle, first + 1) - 1, count):
+            least = self.settled[k] if k == first else self.closed[k] + late
+            end = max(cycle, least)
+            if k == count - 1 or end <= self.closed[k + 1]:
+                break
+        return end
+
+    def writes(self, model: int, cycle: int) -> bool:
+        while self.recent and self.recent[0][3] < cycle:
+            self.recent.popleft()
+        change = self.schedule.change
+        for batch, closed, size, _ in self.recent:
+            for delay, late in self.written[model]:
+                behind = self.waits.taken(batch, cycle - closed - delay)
+                taken = late.get(behind % (change or 1), [])
+                at = bisect_right(taken, behind)
+                if at > 0 and behind - taken[at - 1] <= (size - 1) * change:
+                    return True
+        return False
+
+
+class _RowConductor(_Groups):
     """Goes from tuple to tuple: when one has its rows depends on the batches before."""
 
     def __init__(
@@ -346,48 +399,20 @@ class _RowConductor(_Conductor):
         asked: np.ndarray,
         waits: Waits | None,
     ) -> None:
-        super().__init__(plan, [], free, waits)
-        self.leaps = False
+        super().__init__(plan, free, waits)
         self.source, self.unit, self.asked = source, unit, asked.tolist()
-        self.release = [0] * plan.striders.input_slots
-        schedule = plan.schedule
-        self.late = max(schedule.settle - schedule.batch, 0)
-        # of each batch, when it was closed, and when it is through
-        self.closed: list[int] = []
-        self.settled: list[int] = []
-        # batches whose rows may be written: number in the epoch, close, tuples, when it is through
-        self.recent: deque[tuple[int, int, int, int]] = deque()
-        self.written = _writes(plan)
-
-    def through(self, cycle: int, ago: int) -> int:
-        # hardware asks of the latest batch that is closed whether it, or all before it, are through
-        first, count = len(self.closed) - ago, len(self.closed)
-        for k in range(bisect_left(self.closed, cycle, first + 1) - 1, count):
-            least = self.settled[k] if k == first else self.closed[k] + max(self.late, 1)
-            end = max(cycle, least)
-            if k == count - 1 or end <= self.closed[k + 1]:
-                break
-        return end
-
-    def writes(self, model: int, cycle: int) -> bool:
-        while self.recent and self.recent[0][3] < cycle:
-            self.recent.popleft()
-        change = self.plan.schedule.change
-        for batch, closed, size, _ in self.recent:
-            for delay, late in self.written[model]:
-                behind = self.waits.taken(batch, cycle - closed - delay)
-                taken = late.get(behind % (change or 1), [])
-                at = bisect_right(taken, behind)
-                if at > 0 and behind - taken[at - 1] <= (size - 1) * change:
-                    return True
-        return False
+        self.slots = Credits(plan.striders.input_slots)
+        self.changes = _RowChanges(plan, self.waits)
 
     def _close(self, cycle: int, groups: int) -> None:
         super()._close(cycle, groups)
         through = self.batch + self.plan.schedule.settle
-        self.closed.append(cycle)
-        self.settled.append(through)
-        self.recent.append((self.last, cycle, groups, through))
+        self.changes.close(self.last, cycle, groups, through)
+
+    def run(self, epochs: int) -> None:
+        """Go through so many epochs."""
+        for _ in range(epochs):
+            self.epoch()
 
     def epoch(self) -> None:
         unit, begun, self.before = self.unit, False, self.counts["batches"]
@@ -396,18 +421,18 @@ class _RowConductor(_Conductor):
             assert over == (rows is None)
             if rows is None:
                 break
-            seen = unit.pass_on(taken, rows, self.release.pop(0), self) + 1
-            self.release += self._begin([seen])
+            seen = unit.pass_on(taken, rows, self.slots.free, self.changes) + 1
+            self.slots.extend(self._begin([seen]))
             self.counts["groups"] += 1
             self.counts["tuples"] += 1
             begun = True
-        ended = unit.end(taken, self.release[0]) + 1
+        ended = unit.end(taken, self.slots.free) + 1
         known = begun and ended <= self.start
         cycle = self.start if known else max(self.free, ended)
         if not self.first:
             self._close(cycle, self.batch_groups)
         self.free = cycle + 1
-        self.release = [max(t, self.free) for t in self.release]
+        self.slots.wait(self.free)
 
 
 class _ScoringConductor(_Conductor):
@@ -455,9 +480,14 @@ def _boot(plan: AnalyticsPlan, reader: Reader, address: int) -> int:
 
 
 def _results(
-    plan: AnalyticsPlan, channel: Ports, finish: int, address: int, conductor: _Conductor
+    plan: AnalyticsPlan,
+    channel: Ports,
+    finish: int,
+    address: int,
+    loaders: Sequence[Loader],
+    stop: int,
 ) -> int:
-    """Return the cycle of `done` when the result writer starts in cycle `finish`."""
+    """Return the cycle of `done` when the result writer starts in cycle `finish`. `stop`: when no more pages are asked for."""
     placed = blocks(plan)
     apart = _filled(placed) if placed else _collected(plan)
     begin = finish + 2 * bool(placed)  # the first beat is read
@@ -468,8 +498,8 @@ def _results(
     writer = Writer(channel, plan.bus_bytes)
     _, taken = writer.send(finish + 1, address, image_bytes(plan)[1] // plan.bus_bytes, source)
     # pages of an epoch that does not come may still be asked for, and hold the result up
-    for loader in conductor.loaders:
-        loader.source.ask_ahead(conductor.free)
+    for loader in loaders:
+        loader.source.ask_ahead(stop)
     return max(taken[-1] + 1, writer.idle())
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from operator import le
 from typing import Protocol
 
+from ..timeline import Credits
 from .config import AnalyticsPlan
 
 #: pages that are foreseen at once, at most
@@ -98,15 +99,13 @@ class Loader:
         self.counts: list[int] = []  # and its tuples
         self.firsts: list[int] = []  # first transfers of those foreseen
         self.ended: int | None = None  # cycle from which the epoch's end is seen
-        self.release = [
-            0
-        ] * plan.striders.input_slots  # cycles from which the latest groups' slots are free again
+        self.slots = Credits(plan.striders.input_slots)
 
     def fill(self) -> int:
         """Take groups, as far as it is known when their slots are free, until two wait or the epoch has ended; return how many can be handed out."""
         seen = self.seen
         while len(seen) < 2 and self.ended is None:
-            ready = self.release[len(seen) :]
+            ready = [*self.slots][len(seen) :]
             sizes = [self.threads] * len(ready) if self.even else self._sizes(len(ready))
             cycles, last, over = self.source.take(ready, sizes)
             seen += [cycle + 1 for cycle in cycles]
@@ -147,8 +146,8 @@ class Loader:
     def in_time(self, releases: Sequence[int]) -> bool:
         """Whether slots are free in time for the foreseen groups up to one behind those that give up theirs in these cycles."""
         waiting = len(self.seen)
-        slots = [*self.release[waiting:], *releases]
-        return all(map(le, slots[: max(len(releases) + 1 - waiting, 0)], self.firsts))
+        slots = [*self.slots, *releases][waiting : max(len(releases) + 1, waiting)]
+        return all(map(le, slots, self.firsts))
 
     def skip(self, seen: Sequence[int], pages: int = 0) -> None:
         """Take foreseen groups, on this page or over so many, until so many wait."""
@@ -164,17 +163,17 @@ class Loader:
     def hand(self, start: int, releases: Sequence[int]) -> bool:
         """Give waiting groups (if none is left: sit it out) to the engine, the last in cycle `start`; return whether the end is seen behind it."""
         del self.seen[: len(releases)], self.counts[: len(releases)]
-        self.release = [*self.release, *releases][len(releases) :]
+        self.slots.extend(releases)
         return not self.seen and self.ended is not None and self.ended <= start
 
     def advance(self, cycle: int) -> None:
         """Go on to the next epoch in `cycle`."""
         self.ended = None
-        self.release = [max(t, cycle) for t in self.release]
+        self.slots.wait(cycle)
 
     def state(self, base: int) -> tuple[object, ...]:
         """What the rest of the epoch depends on, times relative to `base`; between epochs: what the others depend on."""
-        times = tuple([t - base for t in (*self.seen, *self.release)])
+        times = tuple([t - base for t in (*self.seen, *self.slots)])
         if self.ended is not None:
             return (*self.counts, max(self.ended - base, 0), times)
         return (*self.counts, self.position, times, self.source.state(base))
@@ -182,4 +181,4 @@ class Loader:
     def delay(self, cycles: int) -> None:
         """Go on as if all had happened so much later."""
         self.seen = [t + cycles for t in self.seen]
-        self.release = [t + cycles for t in self.release]
+        self.slots.delay(cycles)

@@ -25,6 +25,7 @@ from ..crypto.gcm import cycles
 from ..memory import Memory, Writer
 from ..memory.dealt import Deal, DealtPorts
 from ..target import Target
+from ..timeline import Credits, Resource
 from .back import BackSchedule
 from .boundary import Frames
 from .config import OmapConfig
@@ -129,60 +130,63 @@ class _Run:
         writes: _Writes,
         records: bool,
     ) -> None:
-        self._front, self._back = FrontSchedule.of(config), BackSchedule.of(config)
-        self._window, self._pairs = config.window, PairTimes(config)
+        front, back = FrontSchedule.of(config), BackSchedule.of(config)
+        self._schedules = front, back
+        self._window, self._pairs = Credits(config.window), PairTimes(config)
+        self._front = Resource(front.interval)
+        self._fetch, self._merge = Resource(back.fetch), Resource(back.apart)
         self._requests = Requests(config, messages, places.requests, records)
         self._pages = Pages(config, memory, places.pages)
         self._answers = Answers(config, messages, places.responses)
         files = ((writes.log, places.log), (writes.snapshot, places.snapshot))
         self._logs = [Answers(config, memory, at) for memory, at in files if memory is not None]
-        self._begin = -self._front.interval
-        self._fetch_free = self._merge_free = 0
-        self._retired: list[int] = []
         self.schedule = Schedule(pages=self._pages.commands)
 
     def operation(self, number: int, operation: Public, arrival: int, step: bool = False) -> None:
         """Carry an operation that comes in this cycle through all stages. `step`: it is one of a walk, which
         has neither a request nor an answer."""
-        front, back = self._front, self._back
-        free = self._retired[number - self._window] + 1 if number >= self._window else 0
-        free = max(arrival, free)
-        asked, complete, plain = free, free, free - 1
+        front, back = self._schedules
+        window = max(arrival, self._window.free)
+        asked, complete, plain = window, window, window - 1
         if not step:
-            asked, complete, plain = self._requests.open(number, free, self._begin)
-        pairs = self._pairs.ready(operation.pair_blocks)
-        begin = self._begin = max(plain + 1, pairs, self._begin + front.interval)
+            before = self._front.free - front.interval  # when the one before it began
+            asked, complete, plain = self._requests.open(number, window, before)
+        begin = self._front.take(max(plain + 1, self._pairs.ready(operation.pair_blocks)))
         self._pairs.take(begin)
 
-        fetch = max(begin + front.placed + 4, self._fetch_free)
-        self._fetch_free = fetch + back.fetch
-        ready = max(fetch + back.due + 1, self._merge_free)
-        known = fetched = open_ = begin + front.ask
-        for side, page in enumerate(operation.pages):
-            later = bool(side or not operation.first_side)
-            full, plain_page, may = self._pages.open(page, known, begin + front.placed + 2, later)
-            # its last word may have nothing but its tag
-            fetched, open_ = max(fetched, min(full, plain_page)), max(open_, plain_page)
-            ready = max(ready, may)
+        fetch = self._fetch.take(begin + front.placed + 4)
+        fetched, opened, room = self._open(operation, begin)
         texts = self._logs if step else [self._answers, *self._logs]
-        ready = max(ready, *(each.room(number) for each in texts), 0)
-        self._merge_free = ready + back.apart
-        done = ready + back.sealed
-        self._retired.append(done)
+        room = max(room, *(each.room(number) for each in texts), 0)
+        merge = self._merge.take(max(fetch + back.due + 1, room))
+        done = merge + back.sealed
+        self._window.give(done + 1)
 
         stored = self._pages.store(done)
-        merged = last = ready + back.answered
+        merged = last = merge + back.answered
         idle = 0
         if not step:
-            last, idle = self._answers.give(number, ready, done + 1)
+            last, idle = self._answers.give(number, merge, done + 1)
         for log in self._logs:  # its blocks come a cycle later
-            idle = max(idle, log.give(number, ready, done + 2)[1])
-        self.schedule.conflicts = self._pages.conflicts
-        self._note(
-            (arrival, asked, complete, plain + 1, begin, known, fetched, open_, ready, merged, last)
-        )
+            idle = max(idle, log.give(number, merge, done + 2)[1])
+        latency = (arrival, asked, complete, plain + 1, begin, begin + front.ask)
+        self._note((*latency, fetched, opened, merge, merged, last))
         end = (stored, idle, done + back.stored + 1, begin + front.end + 1)
         self.schedule.total = max(self.schedule.total, *end)
+
+    def _open(self, operation: Public, begin: int) -> tuple[int, int, int]:
+        """Return when the pages of an operation that begins in this cycle are there, open, and may be merged."""
+        front, _ = self._schedules
+        asked, counted = begin + front.ask, begin + front.placed + 2
+        fetched, opened, may = asked, asked, 0
+        for side, page in enumerate(operation.pages):
+            later = bool(side or not operation.first_side)
+            full, plain, room = self._pages.open(page, asked, counted, later)
+            # its last word may have nothing but its tag
+            fetched, opened = max(fetched, min(full, plain)), max(opened, plain)
+            may = max(may, room)
+        self.schedule.conflicts = self._pages.conflicts
+        return fetched, opened, may
 
     def _note(self, steps: Sequence[int]) -> None:
         """Note an operation's latency: its arrival, and when each of `PARTS` ended."""

@@ -58,7 +58,7 @@ def plainly(
 
 
 @dataclass(frozen=True)
-class _Port:
+class _Accesses:
     """Accesses of an operation: how likely each of `sides` has so many reads and more, the bus words of each; how many
     writes, and theirs; bytes from place to place; over how many channels they are dealt."""
 
@@ -77,7 +77,7 @@ class _Port:
         return self.sides * sum(self.reads) + self.writes
 
 
-def _ports(config: OmapConfig) -> dict[str, _Port]:
+def _ports(config: OmapConfig) -> dict[str, _Accesses]:
     record, frame = config.record_beats, config.frame_beats
     paged = (
         floor(16 * (1 - config.alpha)) / 16
@@ -89,9 +89,9 @@ def _ports(config: OmapConfig) -> dict[str, _Port]:
         (config.bus_bytes, config.access.frames_dealt),
     )
     return {
-        "buckets": _Port((1.0,) * 2, config.bucket_beats, 1, 1, config.bucket_bytes, *front),
-        "records": _Port((1.0,) * 4, record, 4, record, config.record_bytes, *front),
-        "frames": _Port(frames, frame, 1, frame, config.frame_bytes, *back, sides=2),
+        "buckets": _Accesses((1.0,) * 2, config.bucket_beats, 1, 1, config.bucket_bytes, *front),
+        "records": _Accesses((1.0,) * 4, record, 4, record, config.record_bytes, *front),
+        "frames": _Accesses(frames, frame, 1, frame, config.frame_bytes, *back, sides=2),
     }
 
 
@@ -113,7 +113,7 @@ def waits(
 
 
 def _waits(
-    port: _Port, memory: Dram, interval: int, serve: Serve, count: int, tail: int
+    port: _Accesses, memory: Dram, interval: int, serve: Serve, count: int, tail: int
 ) -> NDArray[np.int64]:
     draw = np.random.RandomState(1 + tail)  # whose numbers stay the same from release to release
     begins = np.arange(int(count / port.accesses), dtype=np.int64) * interval
@@ -139,7 +139,7 @@ def _waits(
 
 
 def _served(
-    port: _Port,
+    port: _Accesses,
     memory: Dram,
     cycle: NDArray[np.int64],
     writes: NDArray[np.bool_],
@@ -162,7 +162,7 @@ def _served(
 
 
 @lru_cache(maxsize=4096)
-def _asked(port: _Port, memory: Dram, interval: int, serve: Serve, tail: int) -> int:
+def _asked(port: _Accesses, memory: Dram, interval: int, serve: Serve, tail: int) -> int:
     waits = np.sort(_waits(port, memory, interval, serve, _COUNT, tail))
     early, rare = (int(waits[-max(round(share * len(waits)), 1)]) for share in _TAIL)
     # bits of likelihood that a cycle more takes
@@ -171,7 +171,9 @@ def _asked(port: _Port, memory: Dram, interval: int, serve: Serve, tail: int) ->
     return max(rare + ceil(beyond), int(waits[-1]))
 
 
-def _kept(port: _Port, deadline: int, memory: Dram, interval: int, serve: Serve, tail: int) -> bool:
+def _kept(
+    port: _Accesses, deadline: int, memory: Dram, interval: int, serve: Serve, tail: int
+) -> bool:
     """Whether accesses keep a deadline by the first tail, and one that is a third longer by each other one."""
     return 3 * _asked(port, memory, interval, serve, tail) <= (4 if tail else 3) * deadline
 

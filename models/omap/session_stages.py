@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from ..crypto.gcm import cycles, times
 from ..memory import Memory, Reader
+from ..timeline import Resource
 from .boundary import Frames
 from .config import BLOCK, OmapConfig
 from .front_schedule import FrontSchedule
-from .stages import Drain
+from .stages import Drain, SealingCore
 from .vault import Derived, draw_cycles
 
 
@@ -62,7 +63,7 @@ class Requests:
         self._address = address
         self._blocks = frames.answer_blocks if records else frames.request_blocks
         self._reader = Reader(memory, config.host_bus_bytes, config.window)
-        self._ends = [-1] * config.cores.request_openers  # of their tags
+        self._openers = [Resource() for _ in range(config.cores.request_openers)]
 
     def open(self, number: int, valid: int, begun: int) -> tuple[int, int, int]:
         """Return when a request is asked for, there, and judged: it is offered in the next cycle.
@@ -71,36 +72,12 @@ class Requests:
         asked = self._reader.command(valid, self._address + number * frames.size, frames.beats)
         words = [self._reader.accept(0) + 1 for _ in range(frames.beats)]
         arrivals = [words[k * BLOCK // frames.bus_bytes] for k in range(2 + self._blocks)]
-        core = number % len(self._ends)
+        opener = self._openers[number % len(self._openers)]
         # a key is looked up behind the first word
-        start = max(arrivals[0] + 1, self._ends[core] + 1)
-        _, tag = times(start, arrivals[1:-1])
-        self._ends[core] = end = max(tag, arrivals[-1])
+        _, tag = times(opener.take(arrivals[0] + 1), arrivals[1:-1])
+        end = max(tag, arrivals[-1])
+        opener.free = end + 1
         return asked, arrivals[-1], max(end, begun) + 2
-
-
-class _Sealing:
-    """A core's times: a text begins when it is given, its predecessor is done, and the one before that
-    has left."""
-
-    def __init__(self, blocks: int) -> None:
-        self._blocks = blocks
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-        self.left: list[int] = []
-
-    def give(self, cycle: int, first: int) -> int:
-        """Return the cycle of the tag. `cycle`: in which a place was taken; `first`: from which on the
-        first block can be read, the others one a cycle behind it."""
-        start = cycle + 2
-        if self.ends:
-            start = max(start, self.ends[-1] + 1)
-        if len(self.left) > 1:
-            start = max(start, self.left[-2] + 1)
-        self.starts.append(start)
-        _, tag = times(start, [first + k for k in range(self._blocks)])
-        self.ends.append(tag)
-        return tag
 
 
 class Answers:
@@ -109,18 +86,20 @@ class Answers:
     def __init__(self, config: OmapConfig, memory: Memory, address: int) -> None:
         self._frames, self._address = Frames.of(config), address
         self._drain = Drain(memory, config.host_bus_bytes, self._frames.beats)
-        self._cores = [_Sealing(self._frames.answer_blocks) for _ in range(config.cores.responders)]
+        self._cores = [SealingCore() for _ in range(config.cores.responders)]
 
     def room(self, number: int) -> int:
         """The cycle from which on this answer may be written to its core."""
-        ends = self._cores[number % len(self._cores)].ends
-        return ends[-2] + 1 if len(ends) > 1 else 0
+        return self._cores[number % len(self._cores)].room
 
     def give(self, number: int, ready: int, first: int) -> tuple[int, int]:
-        """Return the cycles of the last word, and of its answer."""
+        """Return the cycles of the last word, and of its answer. `ready`: the cycle in which its place is taken; `first`: from which on its first block
+        can be read, the others one a cycle behind it."""
         core = self._cores[number % len(self._cores)]
-        end = core.give(ready, first)
+        start = core.begin(ready + 2)
+        _, end = times(start, [first + k for k in range(self._frames.answer_blocks)])
+        core.end(end)
         at = self._address + number * self._frames.size
-        last, idle = self._drain.write(core.starts[-1] + 1, end + 1, at)
-        core.left.append(last)
+        last, idle = self._drain.write(start + 1, end + 1, at)
+        core.leave(last)
         return last, idle

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import cycle
 
 from ..crypto.ascon import Pace
 from ..memory import Memory, Reader, Writer
+from ..timeline import Credits, Resource
 from .back import BackSchedule
 from .config import BLOCK, OmapConfig
 from .pairs import AHEAD
@@ -21,21 +23,18 @@ class PairTimes:
 
     def __init__(self, config: OmapConfig) -> None:
         self._block = 2 + 12 // config.cores.rounds
-        self._begin = [1] * config.cores.generators
-        self._taken: list[int] = []
+        self._cores = cycle([Resource(free=1) for _ in range(config.cores.generators)])
+        self._room = Credits(AHEAD * config.cores.generators)
 
     def ready(self, blocks: int) -> int:
         """Return the cycle from which on the next operation's pairs are there."""
-        number, cores = len(self._taken), len(self._begin)
-        pushed = self._begin[number % cores] + blocks * self._block - 1
-        if number >= AHEAD * cores:
-            pushed = max(pushed, self._taken[number - AHEAD * cores] + 1)
-        self._begin[number % cores] = pushed + 1
-        return pushed + 1
+        core = next(self._cores)
+        core.free = max(core.free + blocks * self._block, self._room.free + 1)
+        return core.free
 
     def take(self, cycle: int) -> None:
         """Take them in this cycle."""
-        self._taken.append(cycle)
+        self._room.give(cycle + 1)
 
 
 def opened(
@@ -72,31 +71,30 @@ def sealed(start: int, chunks: int, blocks: int, pace: Pace) -> int:
     return start + chunks * (each + 1) - 1
 
 
-class Seal:
-    """A sealer's times: a text begins when it is given, its predecessor is done, and the one before
-    that has left."""
+class SealingCore:
+    """A core that seals: a text begins when it is given, its predecessor is done, and the one before that has left."""
 
-    def __init__(self, chunks: int, blocks: int, pace: Pace) -> None:
-        self._shape = (chunks, blocks, pace)
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-        self.left: list[int] = []
+    def __init__(self) -> None:
+        self._core, self._left = Resource(), Credits(2)
+        self._written = Credits(2)  # texts in RAM that are not sealed
 
     @property
     def room(self) -> int:
         """The cycle from which on another text may be written to RAM."""
-        return self.ends[-2] + 1 if len(self.ends) > 1 else 0
+        return self._written.free
 
-    def give(self, cycle: int) -> int:
-        """Return the cycle of the last tag."""
-        start = cycle + 1
-        if self.ends:
-            start = max(start, self.ends[-1] + 1)
-        if len(self.left) > 1:
-            start = max(start, self.left[-2] + 1)
-        self.starts.append(start)
-        self.ends.append(sealed(start, *self._shape))
-        return self.ends[-1]
+    def begin(self, cycle: int) -> int:
+        """Return when a text begins that is given in the cycle before this one."""
+        return max(cycle, self._core.free, self._left.free)
+
+    def end(self, tag: int) -> None:
+        """Its tag is there in this cycle."""
+        self._core.free = tag + 1
+        self._written.give(tag + 1)
+
+    def leave(self, last: int) -> None:
+        """Its last word leaves in this cycle."""
+        self._left.give(last + 1)
 
 
 class Drain:
@@ -104,15 +102,15 @@ class Drain:
 
     def __init__(self, memory: Memory, bus_bytes: int, beats: int) -> None:
         self._writer, self._beats = Writer(memory, bus_bytes), beats
-        self._ended = -1
+        self._port = Resource()
 
     def write(self, coming: int, complete: int, address: int) -> tuple[int, int]:
         """Return the cycle of the last word, and the first one in which its answer has been seen.
         `coming`, `complete`: the cycles from which on the text is known to come, and is there."""
-        valid = max(coming, self._ended + 1)
+        valid = self._port.take(coming)
         _, beats, idle = self._writer.write(valid, address, self._beats, lambda previous: complete)
-        self._ended = beats[-1]
-        return self._ended, idle
+        self._port.free = beats[-1] + 1
+        return beats[-1], idle
 
 
 def _text(reader: Reader, config: OmapConfig, beats: int, words: int) -> list[int]:
@@ -134,9 +132,9 @@ class Pages:
         self._drain = Drain(memory, config.host_bus_bytes, config.page_beats)
         self._shape = (config.chunks, config.chunk_blocks, config.sealing_pace)
         self._ahead = BackSchedule.of(config).ahead
-        self._cores = [Seal(*self._shape) for _ in range(config.cores.sealers)]
-        self._ends = [-1] * config.cores.openers
-        self._released: list[int] = []
+        self._cores = [SealingCore() for _ in range(config.cores.sealers)]
+        self._openers = [Resource() for _ in range(config.cores.openers)]
+        self._room = Credits(PENDING * config.window)
         self._latest: dict[int, int] = defaultdict(int)  # a page's last write has been answered
         self._command = self._joined = 0  # of the last page
         self._given: list[tuple[int, int, bool]] = []
@@ -150,17 +148,15 @@ class Pages:
         config, index = self._config, len(self.commands)
         head = max(asked + later, self._command + 1)
         self.conflicts += max(self._latest[page] - head, 0)
-        valid = max(head, self._latest[page])
-        if index >= PENDING * config.window:
-            valid = max(valid, self._released[index - PENDING * config.window])
+        valid = max(head, self._latest[page], self._room.free)
         at = self._address + page * config.page_bytes
         self._command = self._reads.command(valid, at, config.page_beats)
         page_words = config.chunks * (config.chunk_blocks + 1)
         words = _text(self._reads, config, config.page_beats, page_words)
-        opener = index % config.cores.openers
+        opener = self._openers[index % config.cores.openers]
         self._joined = max(self._joined, self._command, counted + later) + 1
-        start = max(self._joined + 1, self._ends[opener] + 1)
-        plain, self._ends[opener] = opened(start, words, *self._shape, self._ahead)
+        plain, tag = opened(opener.take(self._joined + 1), words, *self._shape, self._ahead)
+        opener.free = tag + 1
         self.commands.append(self._command)
         self._given.append((index, page, later))
         return words[-1], plain + 1, max(plain + 1, self._cores[index % config.cores.sealers].room)
@@ -170,12 +166,14 @@ class Pages:
         idle = 0
         for index, page, later in self._given:
             core = self._cores[index % self._config.cores.sealers]
-            end = core.give(done)
+            start = core.begin(done + 1)
+            end = sealed(start, *self._shape)
+            core.end(end)
             at = self._address + page * self._config.page_bytes
-            coming = max(core.starts[-1] + 1, done + 1 + later)
+            coming = max(start + 1, done + 1 + later)
             last, answered = self._drain.write(coming, end + 1, at)
-            core.left.append(last)
-            self._released.append(answered)
+            core.leave(last)
+            self._room.give(answered)
             self._latest[page] = answered
             idle = max(idle, answered)
         self._given.clear()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from ..timeline import Channel
 from .config import FitPlan
 from .job import Method
 from .layout import ENTRY_BYTES, entry_counts
@@ -17,25 +18,6 @@ from .schedule import CONVERT, DIV, FLOOR
 #: an item that is no record but the end of the job's; a record is whether AᵀA takes it
 END = -1
 Wake = Callable[[int], None]
-
-
-class Slice:
-    """`hdl.stream.Buffer`, holding items."""
-
-    def __init__(self) -> None:
-        self.item: int | None = None
-        self.spare: int | None = None
-
-    @property
-    def ready(self) -> bool:
-        return self.spare is None
-
-    def step(self, offer: int | None, taken: bool) -> None:
-        """`offer` is offered, whether `ready` or not; the item is taken or not."""
-        if self.item is None or taken:
-            self.item, self.spare = (offer, None) if self.spare is None else (self.spare, None)
-        elif offer is not None and self.spare is None:
-            self.spare = offer
 
 
 class Gearbox:
@@ -78,7 +60,7 @@ class Records:
 
     def __init__(self, config: FitPlan) -> None:
         self.cutter = Gearbox(config.bus_bytes // 4, 2 + -(-(config.n_max - 1) // 4))
-        self.out = Slice()
+        self.out = Channel[int]()
         self.kinds: list[int] = []
 
     def begin(self, length: int, inserted: int, removed: int, moved: int) -> None:
@@ -105,7 +87,7 @@ class Rows:
         self.offers = self.go = False
         self.left = self.word_left = self.bits_left = 0
         self.each = self.holds = 0
-        self.out = Slice()
+        self.out = Channel[int]()
 
     @property
     def active(self) -> bool:
@@ -117,6 +99,9 @@ class Rows:
 
     def look(self) -> tuple[bool, bool]:
         """Return whether words of bits, and of rows, are taken in this cycle."""
+        if not self.left:
+            self.offers = self.go = False
+            return False, False
         self.offers = self.word_left > 0 and self.bits_left > 0
         self.go = self.offers and self.out.ready
         goes = self.each if self.go else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from ..bound_terms import Machine, Terms
 from ..memory.bursts import Reader, Writer
 from ..memory.timing import FixedLatency, Memory, Ports
 from ..target import Target
+from ..timeline import Steps
 from .config import FitPlan
 from .core_stage import BoundsStage, CoreStage
 from .job import Method
@@ -61,7 +61,7 @@ class Cycles:
     done: list[int] = field(default_factory=list)
 
 
-class Run:
+class Run(Steps):
     """A run under way: its jobs and their places in memory, its stages, and `times`: what has been counted so far."""
 
     def __init__(
@@ -75,19 +75,13 @@ class Run:
         self.config, self.works = config, works
         self.places, self.ring = places, ring
         self.times = Cycles(done=[0] * len(works))
-        self.now = 0
-        self.alarms: list[int] = []
+        super().__init__()
         self.over: dict[int, int] = {}  # since when jobs have been solved, or never will be
         channel = memory.channel()
         self.port = Port(channel, config.bus_bytes)
         self.bounds = BoundsStage(self, Writer(channel, config.bus_bytes))
         self.fetch, self.core = FetchStage(self, self.port), CoreStage(self, self.bounds)
         self.intake = IntakeStage(self, self.core, self.bounds)
-
-    def wake(self, cycle: int) -> None:
-        """Look at all stages again in that cycle."""
-        if cycle > self.now:
-            heapq.heappush(self.alarms, cycle)
 
     def set_over(self, job: int, cycle: int) -> None:
         """Say that a job is over from that cycle on."""
@@ -97,17 +91,8 @@ class Run:
     def go(self) -> Cycles:
         if not self.works:
             return Cycles(1)
-        now = 1
-        while self.bounds.retired_all is None:
-            self.now = now
-            moved = self._cycle(now)
-            if moved:
-                now += 1
-                continue
-            while self.alarms and self.alarms[0] <= now:
-                heapq.heappop(self.alarms)
-            now = heapq.heappop(self.alarms)
-        self.times.total = self.bounds.retired_all
+        self.until(lambda: self.bounds.retired_all is not None, self._cycle)
+        self.times.total = self.bounds.retired_all or 0
         return self.times
 
     def _cycle(self, now: int) -> bool:

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from .layout import DESCRIPTOR_BYTES, change_words, memo_reads, pass_requests, words
-from .stages import INTAKE, Stage, fetch
+from .stages import INTAKE, Phased, fetch
 from .work import Fails
 
 #: descriptors on their way, or waiting for their job to begin; jobs whose words are on their way
@@ -41,7 +41,7 @@ class Request:
     final: bool = False
 
 
-class FetchStage(Stage):
+class FetchStage(Phased):
     """`hdl.qr.fetch`."""
 
     def __init__(self, run: Any, port: Any) -> None:
@@ -53,21 +53,20 @@ class FetchStage(Stage):
         self.rows: deque[Request] = deque()
         self.passes: deque[Request] = deque()
         self.held: Request | None = None
-        self.begins = self.wrong = self.empty = False
-        self.full = self.places = False
-        self.asked = self.last = False
+        self.conditions: dict[str, bool] = {}  # of phases
 
     def _begin(self, job: int) -> None:
         """What the job's body is."""
         run, config = self.run, self.run.config
         work, at, bus = run.works[job], run.places[job], run.config.bus_bytes
         size = work.size
-        self.wrong, self.full = work.fails is Fails.DESCRIPTOR, size.full
-        self.places, self.empty = size.places > 0, size.full and not size.places
+        empty = size.full and not size.places
+        wrong, places = work.fails is Fails.DESCRIPTOR, size.places > 0
+        self.conditions = {"wrong": wrong, "full": size.full, "places": places, "empty": empty}
         reads = memo_reads(size, config)
         parts = {name: (at.memo + before * bus, beats) for name, (before, beats) in reads.items()}
         parts["CHANGES"] = at.changes, change_words(size, config)
-        last = "HEAD" if self.empty else "SUMS"
+        last = "HEAD" if empty else "SUMS"
         self.body = {
             name: Request(Route[name], job, address, beats, name == last)
             for name, (address, beats) in parts.items()
@@ -88,15 +87,15 @@ class FetchStage(Stage):
             for number, (first, beats, of_bits) in enumerate(asked)
         ]
 
-    def _request(self, now: int) -> bool:
-        """Hold the next request, a pass's first, then a descriptor's, then the body's. Return whether any moves."""
+    def _request(self, now: int) -> tuple[bool, bool]:
+        """Hold the next request, a pass's first, then a descriptor's, then the body's. Return whether any moves, and whether the phase has asked."""
         run, moved = self.run, False
         wanted = self.rows[0] if self.phase == "ROWS" else self.body.get(self.phase)
-        self.asked = wanted is None
+        asked = wanted is None
         if self.held is not None:
             if not self.port.ready(now):
                 run.wake(max(self.port.free, now + 1))
-                return False
+                return False, asked
             run.wake(self.port.ask(now, self.held))
             self.held, moved = None, True
         if self.passes:
@@ -108,17 +107,18 @@ class FetchStage(Stage):
             self.held = Request(Route.DESCRIPTOR, self.asked_for, at, beats)
             self.asked_for += 1
         elif wanted is not None:
-            self.held, self.asked = wanted, True
-        return moved or self.held is not None
+            self.held, asked = wanted, True
+        return moved or self.held is not None, asked
 
     def step(self, now: int, retired: int, came: bool, asks: int | None, pops: bool) -> bool:
         """`came`: a descriptor; `asks`: the job of a pass; `pops`: the oldest body has come."""
         run = self.run
-        moved = self._request(now) or came or pops
+        moved, asked = self._request(now)
+        moved |= came or pops
         if asks is not None:
             self.passes.extend(self._pass(asks, Route.PASS_BITS, Route.PASS_ROWS))
             moved = True
-        self.begins = (
+        begins = (
             self.came > self.begun
             and self.begun - retired < run.config.jobs
             and len(self.bodies) < AHEAD
@@ -129,11 +129,12 @@ class FetchStage(Stage):
         before = self.phase
         if before == "KEEP":
             self._begin(self.begun)
-        self.last = self.asked and len(self.rows) == 1
-        turned = self.turn(now)
-        if before == "ROWS" and self.asked:
+        last = asked and len(self.rows) == 1
+        self.conditions.update(begins=begins, asked=asked, last=last)
+        turned = self.turn(now, self.conditions)
+        if before == "ROWS" and asked:
             self.rows.popleft()
-        elif before == "KEEP" and self.wrong:
+        elif before == "KEEP" and self.conditions["wrong"]:
             run.set_over(self.begun, now + 1)
         elif before == "KEEP":
             self.bodies.append(self.begun)
@@ -141,15 +142,13 @@ class FetchStage(Stage):
         return moved or turned
 
 
-class IntakeStage(Stage):
+class IntakeStage(Phased):
     """`hdl.qr.intake`."""
 
     def __init__(self, run: Any, core: Any, bounds: Any) -> None:
         super().__init__(run.wake, INTAKE)
         self.run, self.core, self.bounds = run, core, bounds
         self.pending = self.bad = self.final = False
-        self.head_ends = self.body_ends = False
-        self.held = self.given = False
         self.job = 0
 
     def takes(self, request: Request) -> bool:
@@ -167,10 +166,14 @@ class IntakeStage(Stage):
     def step(self, now: int, request: Request | None, last: bool, gives: bool) -> tuple[bool, bool]:
         """A word comes; the job is given on. Return whether anything moves, and whether the job's words have all come."""
         run, before = self.run, self.phase
-        self.head_ends = request is not None and request.route == Route.HEAD and last
-        self.body_ends = request is not None and request.final and last
-        self.held, self.given = self.pending and not gives, not self.pending
-        turned = self.turn(now)
+        conditions = {
+            "head_ends": request is not None and request.route == Route.HEAD and last,
+            "body_ends": request is not None and request.final and last,
+            "held": self.pending and not gives,
+            "given": not self.pending,
+            "final": self.final,
+        }
+        turned = self.turn(now, conditions)
         self.pending &= not gives
         if request is not None and before == "HEAD" and turned:
             self.job, self.final = request.job, request.final

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .programs import Kind, Task, tasks, walk
 from .schedule import STEP
-from .stages import ROTATIONS, Stage
+from .stages import ROTATIONS, Phased
 
 if TYPE_CHECKING:
     from .work import Work
@@ -83,7 +83,7 @@ def solved(columns: int, rows: Iterable[int]) -> int:
             return now + STEP
 
 
-class Givens(Stage):
+class Rotations(Phased):
     """`hdl.qr.givens`."""
 
     def __init__(self, wake: Callable[[int], None]) -> None:
@@ -96,35 +96,25 @@ class Givens(Stage):
         self.fresh = self.held = False
         self.ended = self.some = False
         self.second = self.drops = self.dropped = False
-        self.starts = self.comes = False
-        self.solves = self.rows = False
+        self.solves = self.rows = False  # what a wave is for: weights, a row
 
-    def look(self, now: int) -> None:
-        """What is taken in this cycle: a job, a row of the factor, a new row."""
-        self.may_start = self.phase == "IDLE" and now >= self.final + STEP
-        self.loads = self.phase == "LOAD" and not self.fresh
-        self.takes_rows = self.phase == "ROWS" and not (self.held or self.ended)
-        self.over = self.left = now == self.until
+    def may_start(self, now: int) -> bool:
+        """Whether a job is taken in this cycle."""
+        return self.phase == "IDLE" and now >= self.final + STEP
+
+    @property
+    def loads(self) -> bool:
+        """Whether a row of the factor is taken."""
+        return self.phase == "LOAD" and not self.fresh
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether a new row is taken."""
+        return self.phase == "ROWS" and not (self.held or self.ended)
 
     def takes(self, now: int, side: bool) -> bool:
         """Whether limits, or the right side, are taken."""
         return not side or now == self.final
-
-    @property
-    def loaded(self) -> bool:
-        return self.count == self.columns
-
-    @property
-    def known(self) -> bool:
-        return self.held or self.ended
-
-    @property
-    def moves(self) -> bool:
-        return self.held or (self.some and not self.last)
-
-    @property
-    def last(self) -> bool:
-        return self.first == self.columns - 1
 
     def row(self, end: bool) -> None:
         """A new row, or the end of them."""
@@ -132,9 +122,23 @@ class Givens(Stage):
 
     def step(self, now: int, chunk: bool, side: bool, job: Work | None) -> tuple[bool, bool]:
         """A row of the factor comes; the right side is offered; a job starts. Return whether anything moves, and whether weights are on their way."""
-        before, self.comes = self.phase, side
+        if now < self.until:
+            return chunk, False
+        before, last = self.phase, self.first == self.columns - 1
         self.count += self.phase == "LOAD" and (chunk or self.fresh)
-        if not self.turn(now):
+        conditions = {
+            "starts": job is not None,
+            "loaded": self.count == self.columns,
+            "known": self.held or self.ended,
+            "moves": self.held or (self.some and not last),
+            "over": now == self.until,
+            "left": now == self.until,
+            "comes": side,
+            "solves": self.solves,
+            "rows": self.rows,
+            "last": last,
+        }
+        if not self.turn(now, conditions):
             return chunk or (before == "LOAD" and self.fresh), False
         at = now + 1
         if before == "IDLE" and job is not None:
@@ -151,7 +155,7 @@ class Givens(Stage):
             self.rows, self.first = False, 0
             self._until(now + self.columns * (self.columns + 1) // 2)
         elif before == "SIDE":
-            self.drops = not (self.second or self.last or self.keep[self.first])
+            self.drops = not (self.second or last or self.keep[self.first])
             self.dropped |= self.drops
             short = not self.dropped
             self._until(walk(Kind.TURN, self.issued, at, self.columns, self.first, short) - 1)
@@ -171,11 +175,9 @@ class Givens(Stage):
 
 def alone(work: Work) -> int:
     """Return the cycles from a job's start to its weights, for a job whose factor, rows and right side are all there."""
-    solver = Givens(lambda _: None)
-    solver.starts, now = True, 0
+    solver, now = Rotations(lambda _: None), 0
     rows, done = work.folded, False
     while not done:
-        solver.look(now)
         takes = solver.takes_rows
         _, done = solver.step(now, True, True, work)
         if takes:

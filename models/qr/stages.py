@@ -1,6 +1,6 @@
 """The stages of the engines of fits whose work is a sequence, as data: the phases that a job goes through in each.
 
-`hdl.qr.control` makes the hardware's control of them, `Stage` the cycles.
+`hdl.qr.control` makes the hardware's control of them, `Phased` the cycles.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ class Phase:
 Phases = Mapping[str, Phase]
 
 
-class Stage:
-    """A stage that goes through `phases`: each condition that these name is an attribute."""
+class Phased:
+    """A stage that goes through `phases`."""
 
     def __init__(self, wake: Callable[[int], None], phases: Phases) -> None:
         self.wake, self.phases = wake, phases
         self.phase, self.since = next(iter(phases)), 0
 
-    def turn(self, now: int) -> bool:
-        """Return whether the phase ends with this cycle; then the next one begins."""
+    def turn(self, now: int, conditions: Mapping[str, bool]) -> bool:
+        """Return whether the phase ends with this cycle, in which `conditions` hold; then the next one begins."""
         phase = self.phases[self.phase]
         if phase.cycles > 1:
             if now < self.since + phase.cycles - 1:
                 return False
-        elif phase.until and not getattr(self, phase.until):
+        elif phase.until and not conditions[phase.until]:
             return False
         for condition, name in phase.then.items():
-            if not condition or getattr(self, condition):
+            if not condition or conditions[condition]:
                 self.phase, self.since = name, now + 1
                 break
         if self.phases[self.phase].cycles > 1:

@@ -29,6 +29,7 @@ from typing import Protocol
 
 from ..memory.bursts import Reader, Writer, burst_count
 from ..memory.timing import Ports
+from ..timeline import Credits
 from .store import Counts
 from .unit import MISSES, TUPLES, Directory, Found, RowUnitConfig, leaving_rows
 
@@ -72,10 +73,11 @@ class _Mover:
         self.config, self.bases = config, bases
         self.reader = Reader(channel, config.bus_bytes, config.commands)
         self.writer = Writer(channel, config.bus_bytes)
-        self.gone = deque([-1] * MISSES, MISSES)  # when the latest rows' turn came
-        self.asked = 0  # from when on the next row's turn may come
-        most = leaving_rows(max(config.row_bytes(t) for t in range(len(config.tables))))
-        self.left = deque([0] * most, most)  # when the last words of the latest rows were written
+        self.room = Credits(MISSES)  # for rows that wait for their turn
+        self.free = 0  # from when on the next row's turn may come
+        self.leaving = Credits(
+            leaving_rows(max(config.row_bytes(t) for t in range(len(config.tables))))
+        )
         self.arrival = 0  # from when on the latest row that was asked for is in its line
         self.names: deque[tuple[tuple[int, int], _Written]] = deque()
         self.named: dict[tuple[int, int], _Written] = {}
@@ -83,31 +85,26 @@ class _Mover:
         self.waits = dict.fromkeys(CAUSES, 0)
         self.moved: list[int] = []  # addresses of rows that were fetched or written back
 
-    @property
-    def room(self) -> int:
-        """From when on one more row may wait."""
-        return self.gone[0] + 1
-
     def move(
         self, earliest: int, table: int, row: int, written: int, changes: Changes, ago: int
     ) -> None:
         """Write back a row and fetch one, −1 for none, into a line of a batch so long `ago`, 0 into an empty one; they wait from cycle `earliest` on."""
         waits, beats = self.waits, self.config.beats_of[table] * (written >= 0)
-        begin = max(earliest, self.asked)
+        begin = max(earliest, self.free)
         now = through = changes.through(begin, ago) if ago else begin
         if written >= 0:
-            now = changes.through(max(begin, self.left[0], self._name()), ago)
+            now = changes.through(max(begin, self.leaving.free, self._name()), ago)
             self._write(now, table, written)
-        self.gone.append(now)
-        valid = self.asked = now + max(beats, 1)
+        self.room.give(now + 1)
+        valid = self.free = now + max(beats, 1)
         if row >= 0:
             if (name := self.named.get((table, row))) is not None:
                 valid = max(valid, self._answer(name) + 1)
             at = self._address(table, row)
             waits["batches"] += through - begin
             waits["written"] += valid - through - max(beats, 1)
-            self.asked = self.reader.command(valid, at, self.config.words(table))
-            waits["port"] += self.asked - valid
+            self.free = self.reader.command(valid, at, self.config.words(table))
+            waits["port"] += self.free - valid
             self._fill(table, changes)
 
     def _fill(self, table: int, changes: Changes) -> None:
@@ -143,12 +140,51 @@ class _Mover:
         self.names.append(((table, row), name))
         self.open.append(name)
         data = cycle + self.config.beats_of[table] + 2
-        self.left.append(self.writer.send(cycle + 1, at, words, lambda previous: data)[1][-1])
+        self.leaving.give(self.writer.send(cycle + 1, at, words, lambda previous: data)[1][-1])
 
     def _address(self, table: int, row: int) -> int:
         at = self.bases[table] + row * self.config.row_bytes(table)
         self.moved.append(at)
         return at
+
+
+class _LookUps:
+    """Rows that are looked up, one behind the other: directory, owners, comparison, a cycle each. While one stays in comparison nothing moves.
+
+    cycle        0  1  2  3  4  5  6  7
+    directory    a  b  c  c  c  c  d
+    owners          a  b  b  b  b  c  d
+    comparison         a  a  a  a  b  c      for a there is no line, and three are looked at
+    """
+
+    def __init__(self, waits: dict[str, int], room: Credits) -> None:
+        self.waits, self.room = waits, room
+        # when the latest one left the directory, and the owners
+        self.began, self.passed = -1, -1
+        self.compared = Credits(2, -1)  # two are behind the directory
+
+    @property
+    def through(self) -> int:
+        """When the latest one left comparison."""
+        return self.compared.latest
+
+    def take(self, earliest: int, cause: str, lookup: Found | None = None) -> None:
+        """Look a row up from this cycle on, or pass over one that is left out (None). `cause`: what it has waited for."""
+        waits, before = self.waits, self.compared.latest
+        began = max(earliest, self.began + 1, self.compared.free)
+        if self.passed < began < before:
+            began = before
+        passed = max(began + 1, before)
+        waits[cause] += passed - before
+        through = passed + 1
+        if lookup is not None and not lookup.hit:
+            looked = max(lookup.looked, 1)
+            through += looked
+            waits["lines"] += looked - 1
+            waits["rows"] += max(self.room.free - through, 0)
+            through = max(through, self.room.free)
+        self.began, self.passed = began, passed
+        self.compared.give(through)
 
 
 class RowUnitModel:
@@ -157,21 +193,27 @@ class RowUnitModel:
     def __init__(self, config: RowUnitConfig, channel: Ports, bases: Sequence[int]) -> None:
         self.config = config
         self.mover = _Mover(config, channel, bases)
-        self.tables = [Directory(table) for table in config.tables]
-        self.batch, self.position = 1, 0
-        self.lasts = deque([-1] * config.ahead, config.ahead)  # when the latest tuples went on
-        self.begun = deque([-1] * TUPLES, TUPLES)  # when the last lookups of the latest ones began
-        self.asked = -1  # when the latest lookup began
-        # when the latest two were at the owners and were through
-        self.owners, self.through, self.before_through = -1, -1, -1
-        self.before: Sequence[int] = ()  # rows of the tuple before
         self.waits = self.mover.waits
+        self.tables = [Directory(table) for table in config.tables]
+        # of each index, the number of each place, its table, and whether that changes
+        self.indices = [
+            [(n, config.places[n].table, config.places[n].changes) for n in group]
+            for group in config.groups
+        ]
+        self.bags = config.bags
+        self.batch, self.position = 1, 0
+        self.ahead = Credits(config.ahead)  # for tuples that are held
+        self.waiting = Credits(TUPLES)  # for those that are not looked up yet
+        self.lookups = _LookUps(self.waits, self.mover.room)
+        self.before: Sequence[
+            int
+        ] = ()  # rows of the tuple before; equal ones of a bag are left out
         self.late = 0  # cycles in which the next tuple may go on, but for its rows
 
     @property
     def free(self) -> int:
         """From when on the next tuple is taken."""
-        return max(self.begun[0], self.lasts[0]) + 1
+        return max(self.waiting.free, self.ahead.free)
 
     @property
     def arrival(self) -> int:
@@ -197,55 +239,45 @@ class RowUnitModel:
 
         `rows`: of each place; `ready`: from when on the next part takes it.
         """
-        for group in self.config.groups:
-            if self.config.bags and self.position and self._again(group, rows):
-                self._step(taken)
+        lookups, cause, batch, before = self.lookups, self._cause(taken), self.batch, self.before
+        for places in self.indices:
+            if self.bags and self.position and all(rows[n] == before[n] for n, _, _ in places):
+                lookups.take(taken + 1, cause)
                 continue
-            for place, row in ((self.config.places[n], rows[n]) for n in group):
-                lookup = self.tables[place.table].find(row, self.batch, place.changes)
-                self._step(taken, lookup)
+            for n, table, change in places:
+                lookup = self.tables[table].find(rows[n], batch, change)
+                lookups.take(taken + 1, cause, lookup)
                 if not lookup.hit:
-                    begin, ago = self.through + 1, self.batch - lookup.batch if lookup.looked else 0
-                    self.mover.move(begin, place.table, row, lookup.written, changes, ago)
+                    ago = batch - lookup.batch if lookup.looked else 0
+                    begin = lookups.through + 1
+                    self.mover.move(begin, table, rows[n], lookup.written, changes, ago)
         self.before = rows
         self.position += 1
         if self.position == self.config.batch:
             self.position, self.batch = 0, self.batch + 1
-        self.begun.append(self.asked)
-        begin = max(self.through + 1, self.lasts[-1] + 1, ready)
+        begin = self._goes(ready)
         self.late += max(self.arrival - begin, 0)
-        self.lasts.append(max(begin, self.arrival) + self.config.beats - 1)
-        return self.lasts[-1]
+        last = max(begin, self.arrival) + self.config.beats - 1
+        self.ahead.give(last + 1)
+        return last
 
-    def _step(self, taken: int, lookup: Found | None = None) -> None:
-        """Look a row up, or leave one out, of a tuple that was taken whole in this cycle."""
-        begin = max(taken, self.asked, self.before_through - 1) + 1
-        if self.owners < begin < self.through:
-            begin = self.through
-        owners = max(begin + 1, self.through)
-        late = 0 if lookup is None or lookup.hit else max(lookup.looked, 1)
-        through = owners + 1 + late
-        cause = "room" if taken == self.lasts[0] + 1 else "tuples"
-        self.waits[cause] += owners - self.through
-        if late:
-            self.waits["lines"] += late - 1
-            self.waits["rows"] += max(self.mover.room - through, 0)
-            through = max(through, self.mover.room)
-        self.asked, self.owners = begin, owners
-        self.before_through, self.through = self.through, through
+    def _cause(self, taken: int) -> str:
+        """Return what a tuple that was taken in this cycle has waited for."""
+        return "room" if taken == self.ahead.free else "tuples"
 
-    def _again(self, group: range, rows: Sequence[int]) -> bool:
-        """Return whether the tuple before asked for the same rows at these places."""
-        return all(rows[n] == self.before[n] for n in group)
+    def _goes(self, ready: int) -> int:
+        """Return the first cycle in which what was looked up last can go on, behind what went before it."""
+        self.waiting.give(self.lookups.began + 1)
+        return max(self.lookups.through + 1, self.ahead.latest, ready)
 
     def end(self, taken: int, ready: int) -> int:
         """Pass an epoch's end on; return the cycle of its transfer."""
         if self.position:
             self.position, self.batch = 0, self.batch + 1
-        self._step(taken)
-        self.begun.append(self.asked)
-        self.lasts.append(max(self.through + 1, self.lasts[-1] + 1, ready))
-        return self.lasts[-1]
+        self.lookups.take(taken + 1, self._cause(taken))
+        last = self._goes(ready)
+        self.ahead.give(last + 1)
+        return last
 
     def flush(self, start: int) -> int:
         """Write back what changed, the last batch being through in cycle `start`; return the cycle of `done`."""
@@ -255,7 +287,7 @@ class RowUnitModel:
             for row in rows.values():
                 now += 1
                 if row >= 0:
-                    now = max(now, mover.room)
+                    now = max(now, mover.room.free)
                     mover.move(now + 1, number, -1, row, always, 0)
             now += 1
-        return max(now, mover.asked + 1, mover.writer.idle())
+        return max(now, mover.free + 1, mover.writer.idle())

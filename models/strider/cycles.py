@@ -15,7 +15,6 @@ Cycle 0 is the one in which `start` reaches the page sequencer. All constants fo
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -25,6 +24,7 @@ from typing import NamedTuple
 from ..memory.bursts import COMMANDS, burst_count
 from ..memory.timing import Reads
 from ..ring import Arrivals
+from ..timeline import Credits, Resource
 from .config import PortConfig
 from .costs import END, ERROR, NULL, TUPLE, VOID, Costs, Events
 
@@ -98,7 +98,7 @@ class Collector:
         self._start = 0  # the collected page's last loop start
         # of each Strider: first cycle in which it can start a page; cycles in which its latest `slots` slots are free again
         self._idle = [0] * config.striders
-        self._slots = [deque([0] * config.slots, config.slots) for _ in range(config.striders)]
+        self._slots = [Credits(config.slots) for _ in range(config.striders)]
         self._strider = 0
         self._skipped = -1  # the latest page of which all but the first tuple was skipped
         self._profiles = [_profile(config, events) for _, events in costs.runs]
@@ -131,55 +131,61 @@ class Collector:
 
         Returns the cycle of each group's last transfer; the last group's tuples; whether its last transfer is the epoch's end.
         """
-        more, pipe, page = self.config.beats - 1, self.pipe, self.page
-        todo = zip(ready, sizes, strict=True)
-        earliest, size = next(todo)
-        left, cycles = size, []
+        cycles: list[int] = []
+        page, count, over = self.page, 0, False
+        for earliest, size in zip(ready, sizes, strict=True):
+            count, over = self._group(earliest, size)
+            cycles.append(self._go)
+            if over or self.page != page:
+                break
+        return cycles, count, over
+
+    def _group(self, earliest: int, size: int) -> tuple[int, bool]:
+        """Take so many tuples, the first transfer from cycle `earliest` on; return how many there are, and whether the epoch ends behind them.
+
+        With one Strider, two slots, and tuples of two beats (L: from the issue that completes a tuple to its being taken up):
+
+            loop start      a     b     .  .  c           c: until the slot of a is free
+            taken up              a              b        L behind the issue, and behind the last beat before
+            transfers                a  a           b  b
+            slot of a       [=================]           free again with the last beat
+        """
+        more, pipe, left = self.config.beats - 1, self.pipe, size
         while True:
             if self._at == len(self._events):
                 self._open()
-            room = self._slots[self._strider]
-            events, at = self._events, self._at
+            slots, events, at = self._slots[self._strider], self._events, self._at
             start, go = self._start, self._go
-            turned = self.page != page
             while True:
                 kind, wait, issue = events[at]
                 at += 1
                 start += wait
-                free = room[0]  # the slot that this event takes
-                if free > start:
-                    start = free
+                if slots[0] > start:
+                    start = slots[0]
+                if kind == NULL:
+                    continue
+                taken = start + issue + pipe
+                if go > taken:
+                    taken = go
+                go = taken + 1
                 if kind == TUPLE:
-                    taken = start + issue + pipe
-                    if go > taken:
-                        taken = go
-                    go = taken + 1
                     if go < earliest:
                         go = earliest
                     go += more
-                    room.append(go if more else taken + 1)
+                    slots.give(go if more else taken + 1)
                     left -= 1
                     if not left:
-                        cycles.append(go)
-                        following = None if turned else next(todo, None)
-                        if following is None:
-                            break
-                        earliest, size = following
-                        left = size
-                elif kind == VOID:  # passed over
-                    go = max(start + issue + pipe, go) + 1
-                    room.append(go)
-                elif kind == END:
-                    break
+                        break
+                else:
+                    slots.give(go)
+                    if kind == END:
+                        break
             self._at, self._start, self._go = at, start, go
             if kind == TUPLE:
-                return cycles, size, False
-            taken = max(start + issue + pipe, go)
-            room.append(taken + 1)
-            self._go = taken + 1
+                return size, False
             if self._close(start):
-                self._go = max(taken + 1, earliest)
-                return [*cycles, self._go], size - left, True
+                self._go = max(go, earliest)
+                return size - left, True
 
     def foresee(self, size: int) -> tuple[list[int], list[int]]:
         """The first and last transfers of the next groups of `size` tuples on this page, if the consumer is always ready.
@@ -225,8 +231,8 @@ class Collector:
             if self._at == len(self._events):
                 self._open()
             kind, wait, issue = self._events[self._at]
-            room = self._slots[self._strider]
-            self._start = start = max(self._start + wait, room[0])
+            slots = self._slots[self._strider]
+            self._start = start = max(self._start + wait, slots.free)
             take = max(start + issue + self.pipe, self._go)
             if kind == ERROR:  # nothing follows
                 return take + 1, "error"
@@ -234,8 +240,8 @@ class Collector:
             if kind == NULL:
                 continue
             if kind == TUPLE:
-                return self._transfer(take, accept, room), "tuple"
-            room.append(take + 1)
+                return self._transfer(take, accept, slots), "tuple"
+            slots.give(take + 1)
             self._go = take + 1
             if kind == VOID:
                 continue
@@ -243,14 +249,72 @@ class Collector:
                 self._go = accept(take + 1)
                 return self._go, "end"
 
-    def _transfer(self, take: int, accept: Callable[[int], int], room: deque[int]) -> int:
+    def _transfer(self, take: int, accept: Callable[[int], int], slots: Credits) -> int:
         first = moved = accept(take + 1)
         for _ in range(self.config.beats - 1):
             take = moved
             moved = accept(moved + 1)
-        room.append(take + 1)
+        slots.give(take + 1)
         self._go = moved
         return first
+
+
+class _PageReads:
+    """When a sequencer asks for pages, and a reader has their last words."""
+
+    def __init__(
+        self,
+        config: PortConfig,
+        memory: Reads,
+        origin: int,
+        pages: range,
+        address: int,
+        arrivals: Arrivals | None,
+    ) -> None:
+        self.config, self.memory, self.arrivals = config, memory, arrivals
+        self.address = address
+        self.first, self.pages = pages.start, len(pages)
+        self.asked = 0  # pages so far
+        self.commands = Resource(free=origin + 1)  # the sequencer, a command a cycle
+        self.bursts = Resource(burst_count(0, config.words_per_page, config.bus_bytes))
+        self.flight = Credits(COMMANDS)  # of commands in the reader
+
+    @property
+    def shift_invariant(self) -> bool:
+        """Whether the memory is. Pages of a ring come when they come."""
+        return self.arrivals is None and self.memory.shift_invariant
+
+    def offered(self, page: int) -> int:
+        """Return the first cycle that can offer the command for a page, as far as buffers do not hold it up."""
+        if self.arrivals is None:
+            return self.commands.free
+        return max(self.commands.free, self.arrivals.ready(self.first + page) + 1)
+
+    def ask(self, page: int, offered: int) -> int:
+        """Give the command for page `page`, offered from this cycle on; return the cycle of the page's last word."""
+        taken = self.bursts.take(max(offered, self.flight.free))
+        self.commands.free = taken + 1
+        slots = self.config.ring or self.pages
+        address = self.address + (self.first + page) % slots * self.config.page_size
+        end = self.memory.read(taken + 1, self.config.words_per_page, address)[1]
+        if self.arrivals is not None:
+            self.arrivals.done(self.first + page, end)
+        self.flight.give(end + 1)
+        self.asked = page + 1
+        return end
+
+    def times(self) -> list[int]:
+        """Return all cycles that what comes depends on."""
+        times = [self.commands.free, self.bursts.free, self.memory.idle_from]
+        # else the page buffers always hold up the commands longer
+        return times + [*self.flight] * (self.config.credits > COMMANDS)
+
+    def delay(self, cycles: int) -> None:
+        """Go on as if everything so far had happened `cycles` later."""
+        self.commands.free += cycles
+        self.bursts.free += cycles
+        self.flight.delay(cycles)
+        self.memory.delay(cycles)
 
 
 class PortModel(Collector):
@@ -288,52 +352,26 @@ class PortModel(Collector):
     ) -> None:
         if (arrivals is None) != (config.ring == 0):
             raise ValueError("a port with a ring has arrivals, one without has none")
-        self.memory, self._arrivals, self._first = memory, arrivals, first
-        self._address, self._pages = address, costs.pages
-        self._asked, self._asks = 0, costs.pages * epochs  # pages asked for so far, and in all
-        self._command = origin + 1  # first cycle that can offer the next command
-        self._issue = 0  # first cycle that can accept it
-        self._bursts = burst_count(0, config.words_per_page, config.bus_bytes)
-        self._ends: deque[int] = deque(maxlen=COMMANDS)  # last words of the latest pages
-        # where the port stood after the latest page's first tuple: page, pages alike, loop start, state; cycles since the page before, if it stood alike
+        pages = range(first, first + costs.pages)
+        self._reads = _PageReads(config, memory, origin, pages, address, arrivals)
+        self._asks = costs.pages * epochs  # pages asked for in all
+        # where the port stood after the latest page's first tuple; cycles since the page before, if it stood alike
         self._stood = _Stood(-1, 0, 0, ())
         self._period = 0
         super().__init__(config, costs, self._fetch)
 
     def _fetch(self, page: int) -> int:
         """Ask for page `page`, all before it being freed; return the cycle of its last word."""
-        offered = self._there(page)
+        offered = self._reads.offered(page)
         if page >= self.config.credits:
             offered = max(offered, self.free[-self.config.credits] + 1)
-        return self._ask(page, offered)
-
-    def _there(self, page: int) -> int:
-        """Return the first cycle that can offer the command for a page, as far as buffers do not hold it up."""
-        if self._arrivals is None:
-            return self._command
-        return max(self._command, self._arrivals.ready(self._first + page) + 1)
-
-    def _ask(self, page: int, offered: int) -> int:
-        """Give the command for page `page`, offered from this cycle on; return the page's end."""
-        taken = max(offered, self._issue)
-        if page >= COMMANDS:
-            taken = max(taken, self._ends[0] + 1)
-        self._command = taken + 1
-        self._issue = taken + self._bursts
-        slots = self.config.ring or self._pages
-        address = self._address + (self._first + page) % slots * self.config.page_size
-        end = self.memory.read(taken + 1, self.config.words_per_page, address)[1]
-        if self._arrivals is not None:
-            self._arrivals.done(self._first + page, end)
-        self._ends.append(end)
-        self._asked = page + 1
-        return end
+        return self._reads.ask(page, offered)
 
     def ask_ahead(self, stop: int) -> None:
         """Ask for what the sequencer asks for before `stop` is high, in cycle `stop`: pages that nobody takes any more."""
-        while self._asked < self._asks:
-            page = self._asked
-            offered = self._there(page)
+        while self._reads.asked < self._asks:
+            page = self._reads.asked
+            offered = self._reads.offered(page)
             if page >= self.config.credits:
                 freed = page - self.config.credits - self.page  # -1: the latest one
                 if freed >= 0:
@@ -341,12 +379,12 @@ class PortModel(Collector):
                 offered = max(offered, self.free[freed] + 1)
             if offered >= stop:
                 return
-            self._ask(page, offered)
+            self._reads.ask(page, offered)
 
     @property
     def shift_invariant(self) -> bool:
-        """Whether the memory is, without which nothing comes alike. Pages of a ring come when they come."""
-        return self._arrivals is None and self.memory.shift_invariant
+        """Whether reads are, without which nothing comes alike."""
+        return self._reads.shift_invariant
 
     # what a caller needs to leap over stretches that repeat themselves
 
@@ -393,20 +431,10 @@ class PortModel(Collector):
 
         Two equal states lead to the same deliveries, as much later as their bases are apart, as long as the pages are alike.
         """
-        credits = self.config.credits
-        times = [
-            self._command,
-            self._issue,
-            self._go,
-            self._start,
-            self.memory.idle_from,
-            *self._idle,
-            *self.free[-credits:],
-        ]
-        if credits > COMMANDS:  # else the buffers always hold up the commands longer
-            times += self._ends
-        for room in self._slots:
-            times += room
+        times = [self._go, self._start, *self._reads.times()]
+        times += [*self._idle, *self.free[-self.config.credits :]]
+        for slots in self._slots:
+            times += slots
         return (
             self._at,
             len(self._events),
@@ -417,13 +445,12 @@ class PortModel(Collector):
 
     def delay(self, cycles: int) -> None:
         """Go on as if everything so far had happened `cycles` later."""
-        for name in ("_command", "_issue", "_go", "_start"):
-            setattr(self, name, getattr(self, name) + cycles)
+        self._go, self._start = self._go + cycles, self._start + cycles
         self._idle = [t + cycles for t in self._idle]
-        self._slots = [deque([t + cycles for t in room], self.config.slots) for room in self._slots]
-        self._ends = deque([t + cycles for t in self._ends], COMMANDS)
+        for slots in self._slots:
+            slots.delay(cycles)
         self.free = [t + cycles for t in self.free[-self.config.credits :]]
-        self.memory.delay(cycles)
+        self._reads.delay(cycles)
 
     def leap(self, pages: int, cycles: int) -> None:
         """Go on as if `pages` more of the pages alike had been delivered (a multiple of the Striders), everything `cycles` later."""

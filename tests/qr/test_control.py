@@ -8,7 +8,7 @@ from amaranth.hdl import Module, Signal
 
 from penstock.hdl.qr.control import Control, Thread
 from penstock.models.qr.programs import GIVENS, GRAM, Kind, tasks, walk
-from penstock.models.qr.stages import Phase, Stage
+from penstock.models.qr.stages import Phase, Phased
 from testbench.pysim import simulate
 
 CONDITIONS = ("a", "b", "c")
@@ -30,16 +30,15 @@ def random_phases(source):
 def test_random_stages(seed):
     source = np.random.default_rng(seed)
     m, inputs, phases = Module(), {c: Signal(name=c) for c in CONDITIONS}, random_phases(source)
-    control, stage = Control(m, phases, inputs), Stage(lambda cycle: None, phases)
+    control, stage = Control(m, phases, inputs), Phased(lambda cycle: None, phases)
 
     async def bench(ctx):
         for cycle in range(200):
+            conditions = {name: bool(source.random() < 0.6) for name in CONDITIONS}
             for name, signal in inputs.items():
-                value = bool(source.random() < 0.6)
-                setattr(stage, name, value)
-                ctx.set(signal, value)
+                ctx.set(signal, conditions[name])
             assert [name for name, on in control.now.items() if ctx.get(on)] == [stage.phase]
-            turned = stage.turn(cycle)
+            turned = stage.turn(cycle, conditions)
             goes = [name for name, on in control.goes.items() if ctx.get(on)]
             assert goes == [stage.phase] * turned
             await ctx.tick()

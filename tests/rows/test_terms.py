@@ -71,7 +71,7 @@ def test_waits_are_all_there_is() -> None:
         found = ran(unit, trace, parse_memory(memory), late=5)
         waits = found.waits
         lookups = [waits[name] for name in ("tuples", "room", "lines", "rows")]
-        assert found.through + 1 == sum(lookups) + 300 + found.counts.fetched
+        assert found.lookups.through + 1 == sum(lookups) + 300 + found.counts.fetched
         assert waits["batches"] == 5 * (found.counts.fetched - 8) and not waits["written"]
         assert waits["tuples"] < 9 and waits["lines"] > 0 and found.late > 0
         assert waits["room"] + waits["rows"] > 0
