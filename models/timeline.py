@@ -52,7 +52,7 @@ class Credits(deque[int]):
         c                                  [=======]            waits for that of a
         free           from    0  0  4        6
 
-    Call `give` once a job, as soon as it is known when its credit is back; ask `free` before.
+    A job asks `free`, and calls `give` as soon as it is known when its credit is back. Where n jobs before it have not done so yet, it asks for item n.
     """
 
     def __init__(self, count: int, start: int = 0) -> None:

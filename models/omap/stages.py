@@ -148,7 +148,7 @@ class Pages:
         config, index = self._config, len(self.commands)
         head = max(asked + later, self._command + 1)
         self.conflicts += max(self._latest[page] - head, 0)
-        valid = max(head, self._latest[page], self._room.free)
+        valid = max(head, self._latest[page], self._room[len(self._given)])
         at = self._address + page * config.page_bytes
         self._command = self._reads.command(valid, at, config.page_beats)
         page_words = config.chunks * (config.chunk_blocks + 1)
