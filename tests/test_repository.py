@@ -493,11 +493,6 @@ LARGE = {
     "penstock.hdl.strider.body.Body",
     "penstock.hdl.strider.front.Front",
     "penstock.hdl.strider.pipeline.StriderPipeline",
-    "penstock.models.analytics.cycles._RowConductor",
-    "penstock.models.qr.core_stage.BoundsStage",
-    "penstock.models.qr.requests.FetchStage",
-    "penstock.models.qr.solver.Givens",
-    "penstock.models.strider.cycles.PortModel",
     "penstock.models.target.Target",
 }
 

@@ -239,7 +239,8 @@ class RowUnitModel:
 
         `rows`: of each place; `ready`: from when on the next part takes it.
         """
-        lookups, cause, batch, before = self.lookups, self._cause(taken), self.batch, self.before
+        lookups, cause = self.lookups, self._cause(taken)
+        batch, before = self.batch, self.before
         for places in self.indices:
             if self.bags and self.position and all(rows[n] == before[n] for n, _, _ in places):
                 lookups.take(taken + 1, cause)

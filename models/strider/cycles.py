@@ -30,12 +30,14 @@ from .costs import END, ERROR, NULL, TUPLE, VOID, Costs, Events
 
 
 class _Stood(NamedTuple):
-    """Where a port stood at a page's first tuple: the page, how many after it are alike, the cycle, `PortModel.state`."""
+    """Where a port stood at a page's first tuple: the page, how many after it are alike, the cycle, `PortModel.state`; `period`: cycles since the page
+    before, if it stood alike, else 0."""
 
     page: int
     alike: int
     start: int
     state: tuple[int, ...]
+    period: int
 
 
 #: cycles from what an issue that completes a tuple says to the collector's taking it up, beside the depth of the converters
@@ -355,9 +357,7 @@ class PortModel(Collector):
         pages = range(first, first + costs.pages)
         self._reads = _PageReads(config, memory, origin, pages, address, arrivals)
         self._asks = costs.pages * epochs  # pages asked for in all
-        # where the port stood after the latest page's first tuple; cycles since the page before, if it stood alike
-        self._stood = _Stood(-1, 0, 0, ())
-        self._period = 0
+        self._stood = _Stood(-1, 0, 0, (), 0)  # of the latest page
         super().__init__(config, costs, self._fetch)
 
     def _fetch(self, page: int) -> int:
@@ -403,26 +403,25 @@ class PortModel(Collector):
             return 0
         before = self._stood
         if before.page != self.page:
-            now = _Stood(self.page, self.alike, self._start, self.state(self._start))
+            state = self.state(self._start)
             same = (
-                self._skipped == before.page == now.page - 1
-                and before.alike == now.alike + 1
-                and before.state == now.state
+                self._skipped == before.page == self.page - 1
+                and before.alike == self.alike + 1
+                and before.state == state
             )
-            self._period = now.start - before.start if same else 0
-            self._stood = now
-        return self._period
+            period = self._start - before.start if same else 0
+            self._stood = _Stood(self.page, self.alike, self._start, state, period)
+        return self._stood.period
 
     def foresee_pages(self, pages: int) -> tuple[list[int], list[int]]:
         """As `foresee`, of tuples up to the first one `pages` pages on; the port is steady. The way there is a `leap`."""
         profile = self._profiles[self._run]
         assert profile is not None
         base = self._start - profile.starts[1] + 1
-        firsts = [*profile.takes[1:], profile.takes[0] + self._period]
+        period = self._stood.period
+        firsts = [*profile.takes[1:], profile.takes[0] + period]
         firsts = [
-            take + late
-            for late in range(base, base + pages * self._period, self._period)
-            for take in firsts
+            take + late for late in range(base, base + pages * period, period) for take in firsts
         ]
         return firsts, [first + self.config.beats - 1 for first in firsts]
 
@@ -458,7 +457,7 @@ class PortModel(Collector):
         self.page += pages
         self.alike -= pages
         stood = self._stood
-        self._stood = _Stood(
-            stood.page + pages, stood.alike - pages, stood.start + cycles, stood.state
+        self._stood = stood._replace(
+            page=stood.page + pages, alike=stood.alike - pages, start=stood.start + cycles
         )
         self._skipped += pages
