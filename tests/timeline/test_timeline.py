@@ -6,7 +6,7 @@ from random import Random
 
 from amaranth.hdl import Module, unsigned
 
-from penstock.hdl.stream import Buffer
+from penstock.hdl.stream.queue import Buffer
 from penstock.models.timeline import Channel, Credits, Resource, Steps
 from testbench.pysim import simulate
 
