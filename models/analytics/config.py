@@ -412,30 +412,27 @@ class AnalyticsPlan:
     def structure(self) -> dict[str, Any]:
         """Return `to_json` without what no hardware depends on: the table's name, lines of the
         kernel's source, bounds, and, where the program comes from memory, the policy for input."""
-        data = self.to_json()
-        if self.learns:
-            del data["score"]
+        data, rows, lean = self.to_json(), self.rows, self.striders.lean
+        absent = {
+            "score": self.learns,
+            "tables": not rows.tables,
+            "dedupe": not rows.dedupe,
+            "channels": rows.deal.channels == 1,
+            "joined": rows.deal.joined == 1,
+            "reorder": not rows.reorder,
+            "ring": not self.striders.ring,
+            **dict.fromkeys(("indices", "on_index", "on_unseen"), not rows.indices),
+            "on_nan": not lean,
+            "on_overflow": not (lean or self.watches),
+        }
         for table in data["tables"]:
             for name in ("pinned", "keeping"):
                 if not table[name]:
                     del table[name]
-        if not self.rows.dedupe:
-            del data["dedupe"]
-        if not self.rows.tables:
-            del data["tables"]
-        for name in ("channels", "joined"):
-            if data[name] == 1:
-                del data[name]
-        for name in ("reorder", "ring"):
-            if not data[name]:
-                del data[name]
-        if not self.rows.indices:
-            del data["indices"], data["on_index"], data["on_unseen"], data["layout"]["integers"]
+        data = {name: value for name, value in data.items() if not absent.get(name)}
+        if not rows.indices:
+            del data["layout"]["integers"]
         data["notes"] = {k: v for k, v in self.notes.items() if k not in ("interval", "machine")}
-        if not self.striders.lean:
-            del data["on_nan"]
-        if not (self.striders.lean or self.watches):
-            del data["on_overflow"]
         for name in ("change", "by_row"):
             if not getattr(self.schedule, name):
                 del data["schedule"][name]
