@@ -75,11 +75,9 @@ def function(
     The other parameters are those that the user sees, the docstring is what the editor shows. An annotation `Ref` of the
     result is shown as `Tensor`.
 
-    Parameters
-    ----------
-    usage: how it is called, for messages; its name with its required parameters unless given.
-    too_many: what a message adds to the usage where it is given too many arguments.
-    literal: whether its value is one of Python's (see `Function`).
+    * `usage`: how it is called, for messages; its name with its required parameters unless given.
+    * `too_many`: what a message adds to the usage where it is given too many arguments.
+    * `literal`: whether its value is one of Python's (see `Function`).
     """
     if declared is None:
         return lambda late: _function(late.__name__, late, usage, too_many, literal)

@@ -80,15 +80,13 @@ def energy(
 ) -> Energy:
     """Return the joules of a run.
 
-    Parameters
-    ----------
-    seconds: from the start to the result.
-    idle_w, max_w: the board's watts.
-    share: the largest share of the part's resources that the design takes; `activity`: the part of
-        the time in which it works.
-    commands: of the DRAM, by name; None where the memory is none.
-    of_commands: what one takes; None where that is not known.
-    source: of the watts.
+    * `seconds`: from the start to the result.
+    * `idle_w`, `max_w`: the board's watts.
+    * `share`: the largest share of the part's resources that the design takes; `activity`: the part of the
+      time in which it works.
+    * `commands`: of the DRAM, by name; None where the memory is none.
+    * `of_commands`: what one takes; None where that is not known.
+    * `source`: of the watts.
     """
     sources = [f"power: {source}"] if source else []
     dram: float | None = 0.0

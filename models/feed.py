@@ -197,12 +197,11 @@ def run_seconds(
     Without `serve` the engine starts when memory has the whole table. With it the table passes
     through a ring, once an epoch.
 
-    Parameters
-    ----------
-    cycles: of the engine, all epochs; with a ring, where it never waits.
-    result_bytes: that go back over the link in the end.
-    link: None where the engine's memory has the table anyway (results count its registers); `disk`: None where it is warm.
-    serve: as of `Engine`; `slots`: chunks that the ring holds.
+    * `cycles`: of the engine, all epochs; with a ring, where it never waits.
+    * `result_bytes`: that go back over the link in the end.
+    * `link`: None where the engine's memory has the table anyway (results count its registers); `disk`: None
+      where it is warm.
+    * `serve`: as of `Engine`; `slots`: chunks that the ring holds.
     """
     if min(cycles, count, result_bytes) < 0 or min(chunk, slots, epochs) < 1:
         raise ValueError(

@@ -25,10 +25,9 @@ class Endpoint(Protocol):
 class SerialServer(Closing):
     """Serves an endpoint behind a pseudo-terminal, in a thread of its own, until it is closed.
 
-    Attributes
-    ----------
-    path
-        What to open: `serial:PATH`.
+    Attributes:
+
+    * `path`: what to open: `serial:PATH`.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -18,15 +18,11 @@ def _options(
 ) -> None:
     """Make a kernel of a function: `@kernel` or `@kernel(epochs=10, init={"w": 0.1})`.
 
-    Parameters
-    ----------
-    epochs: passes over the table, 1 unless given.
-    init: the models' starts by name: a number, an array or `uniform(low, high, seed=1)`; 0 unless given.
-    batch: tuples for which all models stand still, those of its merges; 1 unless given.
+    * `epochs`: passes over the table, 1 unless given.
+    * `init`: the models' starts by name: a number, an array or `uniform(low, high, seed=1)`; 0 unless given.
+    * `batch`: tuples for which all models stand still, those of its merges; 1 unless given.
 
-    Raises
-    ------
-    KernelError: the signature is not one of a kernel. What the body does wrong is found when it is traced.
+    Raises KernelError: the signature is not one of a kernel. What the body does wrong is found when it is traced.
     """
 
 

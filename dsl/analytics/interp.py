@@ -56,11 +56,10 @@ def run(
 ) -> Training:
     """Train on a table.
 
-    Parameters
-    ----------
-    inputs, outputs: arrays by variable, of shape [rows, *variable.shape] (or flat in each row), all with the same number of rows.
-        An index is an array of integers; a bag's missing places are masked (`numpy.ma`), and so may be all of them.
-    epochs: instead of the graph's own number.
+    * `inputs`, `outputs`: arrays by variable, of shape [rows, *variable.shape] (or flat in each row), all
+      with the same number of rows. An index is an array of integers; a bag's missing places are masked
+      (`numpy.ma`), and so may be all of them.
+    * `epochs`: instead of the graph's own number.
 
     Every meta must have a value. `until` is tested after an epoch's last batch on the values of that batch: a model in its
     condition is the model that the batch began with. A table without rows leaves the models as they were.

@@ -26,11 +26,9 @@ def with_overrides(
 ) -> Graph:
     """Return the graph with other values for a run (a copy; the nodes are shared). Raises KernelError.
 
-    Parameters
-    ----------
-    metas: values by name (`--set rate=0.05`); a text is read as a number.
-    init: models' starts by name (`--init w=FILE.npy`): a number, an array, Uniform, or the name of a `.npy` file.
-    epochs: passes over the table.
+    * `metas`: values by name (`--set rate=0.05`); a text is read as a number.
+    * `init`: models' starts by name (`--init w=FILE.npy`): a number, an array, Uniform, or the name of a `.npy` file.
+    * `epochs`: passes over the table.
 
     Every meta must have a value in the end (E503).
     """

@@ -60,13 +60,11 @@ def bind(
 ) -> Binding:
     """Return the binding of a kernel to a table. Raises KernelError.
 
-    Parameters
-    ----------
-    bindings: for some variables, the names of their columns in order.
-    dims: sizes that the user gave.
-    unusable: for a column's name, why it cannot feed a kernel (in words that follow the name) and
-        what to do; None where nothing is known against it.
-    counts: of a column of integers by its name, how far it counts, where a table says it.
+    * `bindings`: for some variables, the names of their columns in order.
+    * `dims`: sizes that the user gave.
+    * `unusable`: for a column's name, why it cannot feed a kernel (in words that follow the name) and what to
+      do; None where nothing is known against it.
+    * `counts`: of a column of integers by its name, how far it counts, where a table says it.
     """
     sizes = dict(dims or {})
     kernel.check_dims(sizes)

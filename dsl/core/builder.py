@@ -51,12 +51,10 @@ class _Node:
 class GraphBuilder:
     """The graph of one kernel while it grows.
 
-    Parameters
-    ----------
-    dialect: the one whose functions the kernel may call.
-    parameters: the kernel's parameters, in order; each becomes a leaf.
-    sizes: the sizes of named dimensions; a name that is missing gets a stand-in, so that the kernel can be checked without
-    its data.
+    * `dialect`: the one whose functions the kernel may call.
+    * `parameters`: the kernel's parameters, in order; each becomes a leaf.
+    * `sizes`: the sizes of named dimensions; a name that is missing gets a stand-in, so that the kernel can
+      be checked without its data.
     """
 
     #: when the parameters' values change, by kind; once a tuple unless given

@@ -111,9 +111,8 @@ def error(
 def render(diagnostic: Diagnostic, source: str | None = None) -> str:
     """Return the diagnostic as text, without a newline at the end.
 
-    Parameters
-    ----------
-    source: the text of the file that `diagnostic.span` names; without it, and for notes in other files, the file is read.
+    * `source`: the text of the file that `diagnostic.span` names; without it, and for notes in other files,
+      the file is read.
     """
     # an empty file has an empty line to point at
     sources = (

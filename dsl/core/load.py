@@ -36,14 +36,10 @@ def from_text(source: str, filename: str = "<kernel>") -> Any:
 def load_kernel(where: str | Path) -> AnyKernel:
     """Return the kernel of a file.
 
-    Parameters
-    ----------
-    where: `file.py`, `file.py:name` for a file with several kernels, or `file.psk`. A Python file is run, with its folder
-    importable meanwhile.
+    * `where`: `file.py`, `file.py:name` for a file with several kernels, or `file.psk`. A Python file is run,
+      with its folder importable meanwhile.
 
-    Raises
-    ------
-    KernelError: the file is missing, cannot be read or run, or does not hold the kernel.
+    Raises KernelError: the file is missing, cannot be read or run, or does not hold the kernel.
     """
     path, name = _split(str(where))
     file = str(path)

@@ -185,11 +185,9 @@ def apply(
 ) -> Array:
     """Return the result of one operation.
 
-    Parameters
-    ----------
-    values: the operands in float64, each of its node's shape; a batched one has an axis of tuples in front.
-    attrs: the node's attributes.
-    batched: which operands have the axis of tuples; the result has it where any operand has.
+    * `values`: the operands in float64, each of its node's shape; a batched one has an axis of tuples in front.
+    * `attrs`: the node's attributes.
+    * `batched`: which operands have the axis of tuples; the result has it where any operand has.
     """
     flags = [False] * len(values) if batched is None else list(batched)
     return evaluate(OPERATIONS[name], values, attrs, flags)

@@ -43,9 +43,7 @@ class Bytes:
 def bytes(size: int) -> Bytes:
     """Return the type of values of `size` bytes: a multiple of 8, from 8 to 1024. `key=ps.bytes`: keys of any bytes.
 
-    Raises
-    ------
-    KernelError: E470 for another size.
+    Raises KernelError: E470 for another size.
     """
     return Bytes(check_size(size, caller_span()))
 
@@ -117,16 +115,12 @@ def _name(span: Span) -> str:
 def ObliviousMap(*, key: Any = u64, value: Any, capacity: int, name: str = "") -> MapKernel:
     """Declare a map whose bulk lies encrypted in memory that others see, and which shows nothing.
 
-    Parameters
-    ----------
-    key: `ps.u64`, `ps.text` or `ps.bytes`; the latter are hashed to 128 bits by the client.
-    value: `ps.bytes(n)`.
-    capacity: how many items it holds, 1 to 2**30.
-    name: of the map; without it, that of the variable.
+    * `key`: `ps.u64`, `ps.text` or `ps.bytes`; the latter are hashed to 128 bits by the client.
+    * `value`: `ps.bytes(n)`.
+    * `capacity`: how many items it holds, 1 to 2**30.
+    * `name`: of the map; without it, that of the variable.
 
-    Raises
-    ------
-    KernelError: E470 for another key, value or capacity.
+    Raises KernelError: E470 for another key, value or capacity.
     """
     place = caller_span()
     key = KeyType("bytes") if key is bytes else key

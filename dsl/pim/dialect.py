@@ -17,9 +17,7 @@ def _options() -> None:
     The function is one step of one head: it takes the state and the step's inputs, and returns the new
     state and the output. A function that returns an output alone reads a cache, which may grow by a row: `K = append(K, key)`.
 
-    Raises
-    ------
-    KernelError: the signature is not one of a recurrence.
+    Raises KernelError: the signature is not one of a recurrence.
     """
 
 

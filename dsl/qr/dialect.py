@@ -20,17 +20,13 @@ def _options(
 ) -> None:
     """Make a fit kernel of a function: `@fit` or `@fit(method="gram", incremental=True)`.
 
-    Parameters
-    ----------
-    method: "gram" (exact integer sums) or "givens" (a triangular factor in float32).
-    incremental: whether refits read the changed rows alone, not all of them; over keys it follows from the target.
-    intercept: over columns, False fits no bias.
-    ridge: over columns, what the square of a weight costs, the bias nothing.
-    ridge_per: "weight", or "sd": of weights times their column's standard deviation.
+    * `method`: "gram" (exact integer sums) or "givens" (a triangular factor in float32).
+    * `incremental`: whether refits read the changed rows alone, not all of them; over keys it follows from the target.
+    * `intercept`: over columns, False fits no bias.
+    * `ridge`: over columns, what the square of a weight costs, the bias nothing.
+    * `ridge_per`: "weight", or "sd": of weights times their column's standard deviation.
 
-    Raises
-    ------
-    KernelError: the signature is not one of a fit kernel, or an option is wrong.
+    Raises KernelError: the signature is not one of a fit kernel, or an option is wrong.
     """
 
 

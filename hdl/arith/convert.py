@@ -29,17 +29,10 @@ def pg_converter(pgtypes: Collection[str], format: Format) -> wiring.Component:
 class PgConverter(wiring.Component):
     """Converts one stored value in each cycle (II = 1), `models.numerics.latency.convert_latency(pgtypes, format)` cycles later.
 
-    Parameters
-    ----------
-    pgtypes
-        One or more of `bool int2 int4 int8 float4 float8`.
-    format
-        Of the result.
+    * `pgtypes`: one or more of `bool int2 int4 int8 float4 float8`.
+    * `format`: of the result.
 
-    Raises
-    ------
-    ValueError
-        No type, or one that does not convert.
+    Raises ValueError: no type, or one that does not convert.
     """
 
     def __init__(self, pgtypes: Collection[str], format: Format):

@@ -20,10 +20,7 @@ def divide(
     Each digit says whether `rest` holds `divisor`, which is then taken off; the rest is doubled and takes in the next bit of `feed` from
     its top (zeros after its end). `rest` stays below twice the divisor.
 
-    Returns
-    -------
-    SimpleNamespace
-        Registers `quotient`, `rest`, and the values of `keep` delayed as much.
+    Returns registers `quotient`, `rest`, and the values of `keep` delayed as much.
     """
     count, per_stage = digits("div", format), digits_per_stage(format)
     quotient: list[Value] = []  # first digit first
@@ -53,11 +50,8 @@ def square_root(
 ) -> SimpleNamespace:
     """Restoring square root: `count` digits, `per_stage` in each rank, of a radicand that is taken as ending in zeros to 2 · count bits.
 
-    Returns
-    -------
-    SimpleNamespace
-        Register `root` (`count` bits), and the values of `keep` delayed as much. The remainder is dropped: no square root lies half way
-        between two numbers, so its last digit rounds it.
+    Returns register `root` (`count` bits), and the values of `keep` delayed as much. The remainder is
+    dropped: no square root lies half way between two numbers, so its last digit rounds it.
     """
     rest: Value = Const(0, 0)
     root: Value = Const(0, 0)

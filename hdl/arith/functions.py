@@ -24,12 +24,8 @@ class PipelineUnit(wiring.Component):
 
     The result of the operand in cycle t is visible in cycle t + `latency`; initiation interval 1. Registers have no reset.
 
-    Parameters
-    ----------
-    pipeline
-        What to compute; widths of all signals follow from the bounds of its wires.
-    width
-        Bits of operand and result.
+    * `pipeline`: what to compute; widths of all signals follow from the bounds of its wires.
+    * `width`: bits of operand and result.
     """
 
     def __init__(self, pipeline: Pipeline, width: int) -> None:

@@ -31,10 +31,7 @@ def unit(op: str, format: Format) -> wiring.Component:
     Latency is `models.numerics.latency(op, format)` cycles; it takes an operand every cycle (II = 1) and never stalls. Before the first
     result its output is anything. `select` picks `a` where `c` is not zero, else `b`.
 
-    Raises
-    ------
-    ValueError
-        There is no such operation.
+    Raises ValueError: there is no such operation.
     """
     if op in _FACTORIES:
         return _FACTORIES[op](op, format)

@@ -7,10 +7,7 @@ def aead_members(*, key, nonce):
     """The members of a core that seals or opens one message at a time, block by block of 16 bytes.
     First bytes lowest.
 
-    Parameters
-    ----------
-    key, nonce
-        Their bits.
+    * `key`, `nonce`: their bits.
     """
     return {
         # begin a message, while `idle`; `key` and `nonce` must stay until the tag is taken

@@ -24,10 +24,7 @@ _CHAINS = [
 class Handshake(wiring.Component):
     """Answers one first message at a time, in `models.crypto.handshake.cycles`, whatever it is.
 
-    Parameters
-    ----------
-    payload
-        Bytes of the answer's payload.
+    * `payload`: bytes of the answer's payload.
     """
 
     def __init__(self, *, payload):

@@ -200,10 +200,7 @@ class Hmac(wiring.Component):
 class Hkdf(wiring.Component):
     """HKDF of 32 bytes or none: `models.crypto.sha256.hkdf_cycles` from `start` to `ended`.
 
-    Parameters
-    ----------
-    info_bytes
-        Bytes of `info`, the same for all, a multiple of 4.
+    * `info_bytes`: bytes of `info`, the same for all, a multiple of 4.
     """
 
     def __init__(self, info_bytes=0):

@@ -10,10 +10,7 @@ from ...models.crypto.siphash import INITIAL
 class SipHash(wiring.Component):
     """Hashes `message`, started in cycle s: `hash` holds from cycle s + 4 + `words` on, until the next start.
 
-    Parameters
-    ----------
-    words
-        Of 8 bytes that a message has: 1 to 4.
+    * `words`: of 8 bytes that a message has: 1 to 4.
     """
 
     def __init__(self, *, words=1):

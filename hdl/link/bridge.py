@@ -16,14 +16,9 @@ _ADDRESS = 4
 class Bridge(wiring.Component):
     """Does what requests ask, one bus word at a time, and answers each.
 
-    Parameters
-    ----------
-    identity
-        What the identity space reads.
-    registers
-        AXI4Lite signature of the control port.
-    memory
-        AXI4 signature of the memory port: single beats, identifier 0.
+    * `identity`: what the identity space reads.
+    * `registers`: AXI4Lite signature of the control port.
+    * `memory`: AXI4 signature of the memory port: single beats, identifier 0.
     """
 
     def __init__(self, identity: Identity, *, registers: AXI4Lite, memory: AXI4):

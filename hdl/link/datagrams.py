@@ -44,12 +44,9 @@ class DatagramReceiver(wiring.Component):
     A datagram's word takes a cycle, its last one two and one more for each of its bytes. One that is not sound, or for which there is no room, leaves no
     trace. Words are offered from two cycles after a datagram was looked at on, one a cycle. Between a datagram's words the line may rest.
 
-    Parameters
-    ----------
-    buffer
-        Bytes of the ring: heads and data of all that waits, and the CRC of what comes, are fewer. A power of two.
-    peer
-        Bytes before each datagram, of who sent it: handed on, no part of its CRC. Whole words.
+    * `buffer`: bytes of the ring: heads and data of all that waits, and the CRC of what comes, are fewer. A
+      power of two.
+    * `peer`: bytes before each datagram, of who sent it: handed on, no part of its CRC. Whole words.
     """
 
     def __init__(self, buffer: int = BUFFER, peer: int = 0):

@@ -14,10 +14,7 @@ from .datagrams import WORD
 class Filler(wiring.Component):
     """Stands between a `Bridge` and memory; hands on what that asks while it has nothing to write itself.
 
-    Parameters
-    ----------
-    memory
-        AXI4 signature of the memory port, of 4 bytes or more.
+    * `memory`: AXI4 signature of the memory port, of 4 bytes or more.
     """
 
     def __init__(self, memory: AXI4):

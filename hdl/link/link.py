@@ -19,16 +19,10 @@ from .uart import UartReceiver, UartTransmitter
 class Link(wiring.Component):
     """A device's end of the host link; `models.link.device.Device` says what it answers, or `models.link.envelope.Envelope` to datagrams.
 
-    Parameters
-    ----------
-    identity, registers, memory
-        As of `Bridge`.
-    divisor
-        Cycles of a bit on the wire, ≥ 4. None: there are datagrams, without what carries these.
-    peer
-        Bytes before each datagram, of who sent it or whom it goes to.
-    rings
-        Of the engine, into which datagrams push pages; as `models.ring.places` gives them.
+    * `identity`, `registers`, `memory`: as of `Bridge`.
+    * `divisor`: cycles of a bit on the wire, ≥ 4. None: there are datagrams, without what carries these.
+    * `peer`: bytes before each datagram, of who sent it or whom it goes to.
+    * `rings`: of the engine, into which datagrams push pages; as `models.ring.places` gives them.
     """
 
     def __init__(

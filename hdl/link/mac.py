@@ -32,10 +32,7 @@ class FrameReceiver(wiring.Component):
     A frame is sound that has 64 to 1,518 bytes, the right FCS and no error, and for which there is room. Others leave no trace. A sound frame's first
     word is offered seven cycles behind its last byte, were both domains one. Between frames the line may rest for a cycle or more.
 
-    Parameters
-    ----------
-    buffer
-        Bytes of the ring, a power of two.
+    * `buffer`: bytes of the ring, a power of two.
     """
 
     def __init__(self, buffer: int = FRAMES):

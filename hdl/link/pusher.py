@@ -42,10 +42,7 @@ class Pusher(wiring.Component):
     To judge a piece takes four cycles, 23 more where the counter is looked at; to keep it takes three and one for each piece that is not missing any
     more, 24 more where a page is whole.
 
-    Parameters
-    ----------
-    places
-        Of each port's ring, as `models.ring.places` gives them.
+    * `places`: of each port's ring, as `models.ring.places` gives them.
     """
 
     def __init__(self, places):

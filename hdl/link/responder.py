@@ -24,14 +24,10 @@ class Responder(wiring.Component):
     """Takes requests of datagrams, has a `Bridge` do what is to be done, in pieces of `MAXIMUM` bytes, and answers. Whole bus words that are to be written
     to memory go to a `Filler`, a word of 32 bits a cycle.
 
-    Parameters
-    ----------
-    memory, memory_bytes
-        AXI4 signature of the memory port; bytes that there are, less than half of what it addresses.
-    peer
-        Bytes before each request, which stand before its answer.
-    rings
-        There is a `Pusher`, which takes requests about rings.
+    * `memory`, `memory_bytes`: AXI4 signature of the memory port; bytes that there are, less than half of
+      what it addresses.
+    * `peer`: bytes before each request, which stand before its answer.
+    * `rings`: there is a `Pusher`, which takes requests about rings.
     """
 
     def __init__(self, memory: AXI4, memory_bytes: int, peer: int = 0, rings: bool = False) -> None:

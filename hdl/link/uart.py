@@ -13,10 +13,7 @@ class UartReceiver(wiring.Component):
     is offered in the middle of its stop bit, and dropped where that is low (a broken byte, or a break). A byte that is not taken before the next one is
     lost.
 
-    Parameters
-    ----------
-    divisor
-        Cycles of a bit, ≥ 4.
+    * `divisor`: cycles of a bit, ≥ 4.
     """
 
     def __init__(self, divisor):
@@ -62,10 +59,7 @@ class UartReceiver(wiring.Component):
 class UartTransmitter(wiring.Component):
     """From bytes to the pin; the next byte is taken in the last cycle of a stop bit, so that bytes follow each other every 10 × divisor cycles.
 
-    Parameters
-    ----------
-    divisor
-        Cycles of a bit.
+    * `divisor`: cycles of a bit.
     """
 
     def __init__(self, divisor):

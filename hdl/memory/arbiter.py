@@ -29,12 +29,8 @@ class Arbiter(wiring.Component):
     same; two of them can wait for each other for ever, the one with the reads, the other with the
     writes.
 
-    Parameters
-    ----------
-    ports
-        AXI4 signatures of the managers, in order, of equal widths.
-    copiers
-        Numbers of the managers that break this rule: at most one.
+    * `ports`: AXI4 signatures of the managers, in order, of equal widths.
+    * `copiers`: numbers of the managers that break this rule: at most one.
 
     Raises ValueError where widths differ, or for two copiers, which it names.
     """

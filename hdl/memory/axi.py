@@ -24,16 +24,10 @@ class Response(IntEnum):
 class AXI4(wiring.Signature):
     """A memory port.
 
-    Parameters
-    ----------
-    address_width
-        Bits of a byte address, 12 to 64.
-    data_bytes
-        Bytes of a bus word: a power of two, 4 to 128.
-    id_width
-        Bits of the identifiers.
-    read, write
-        Which directions the port has.
+    * `address_width`: bits of a byte address, 12 to 64.
+    * `data_bytes`: bytes of a bus word: a power of two, 4 to 128.
+    * `id_width`: bits of the identifiers.
+    * `read`, `write`: which directions the port has.
     """
 
     def __init__(self, *, address_width=40, data_bytes, id_width=1, read=True, write=True):

@@ -24,12 +24,8 @@ class BlockRam(wiring.Component):
     rate beside each other; a word that is written and read in the same cycle reads either value. A burst that begins beyond the end is answered with
     SLVERR and changes nothing. Ports and enables of the blocks, which may be spread over a whole device, have registers of their own.
 
-    Parameters
-    ----------
-    port
-        AXI4 signature, reads and writes.
-    size
-        Bytes: a multiple of 4096, so that a burst is inside whole or not at all.
+    * `port`: AXI4 signature, reads and writes.
+    * `size`: bytes, a multiple of 4096, so that a burst is inside whole or not at all.
     """
 
     def __init__(self, port: AXI4, size: int):

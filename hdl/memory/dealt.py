@@ -14,14 +14,9 @@ class Dealt(wiring.Component):
     Whatever passes is passed on in the same cycle. Read data and answers come back in the order of their
     commands: a channel that is quicker keeps its own until then. W passes in the cycles behind its AW's first offer.
 
-    Parameters
-    ----------
-    signature
-        Of the ports, which read, write, or both.
-    channels
-        A power of two, ≥ 2.
-    opened
-        Bursts of each direction that may be begun and not ended.
+    * `signature`: of the ports, which read, write, or both.
+    * `channels`: a power of two, ≥ 2.
+    * `opened`: bursts of each direction that may be begun and not ended.
     """
 
     def __init__(self, signature, channels, opened):

@@ -25,12 +25,9 @@ class Guard(wiring.Component):
     W passes from the cycle after its AW was first offered on, whether that was taken or not (ARM IHI 0022,
     A3.3.1): a burst is begun as soon as its AW is offered.
 
-    Parameters
-    ----------
-    signature
-        The port's.
-    writes
-        Write bursts that may be open between AW's offer and the last W beat, as many as a BurstWriter's unless told otherwise.
+    * `signature`: the port's.
+    * `writes`: write bursts that may be open between AW's offer and the last W beat, as many as a
+      BurstWriter's unless told otherwise.
     """
 
     def __init__(self, signature, *, writes=Writer.AHEAD):

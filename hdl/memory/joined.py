@@ -13,12 +13,8 @@ class Joined(wiring.Component):
     A command goes to every port, and is taken when all have it; so is a word that is written. A word that is read, and an answer, come when all
     ports have theirs, in the same cycle; an error of one is an error of all.
 
-    Parameters
-    ----------
-    signature
-        Of the wide port, which reads and writes.
-    ports
-        A power of two, ≥ 2.
+    * `signature`: of the wide port, which reads and writes.
+    * `ports`: a power of two, ≥ 2.
     """
 
     def __init__(self, signature, ports):

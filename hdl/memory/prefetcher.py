@@ -21,14 +21,9 @@ class Prefetcher(wiring.Component):
     words at a time while the queue has room for them. A word that comes in cycle t is offered from cycle t + 1 on, one a
     cycle.
 
-    Parameters
-    ----------
-    bus_bytes
-        Bytes of a bus word.
-    address_width, beats_width
-        Bits of a region's fields.
-    depth, burst
-        Words of the queue, and words that are asked for at once.
+    * `bus_bytes`: bytes of a bus word.
+    * `address_width`, `beats_width`: bits of a region's fields.
+    * `depth`, `burst`: words of the queue, and words that are asked for at once.
     """
 
     def __init__(

@@ -19,14 +19,9 @@ class BurstReader(wiring.Component):
     `commands` are in flight (a command is in flight from the cycle after its acceptance to the cycle of its last beat). R passes
     to `o` combinationally: RREADY is `o.ready` while a command is in flight.
 
-    Parameters
-    ----------
-    bus_bytes
-        Bytes of a bus word.
-    address_width, beats_width
-        Bits of a command's fields.
-    commands
-        Commands in flight.
+    * `bus_bytes`: bytes of a bus word.
+    * `address_width`, `beats_width`: bits of a command's fields.
+    * `commands`: commands in flight.
     """
 
     def __init__(self, *, bus_bytes, address_width=40, beats_width=24, commands=COMMANDS):

@@ -45,14 +45,9 @@ class SdramController(wiring.Component):
     All pins are registers. A word beyond the chip's size is answered with SLVERR and changes nothing. Bursts wait for
     the chip's power-up time after a reset.
 
-    Parameters
-    ----------
-    port
-        AXI4 signature, reads and writes; words of two columns or more.
-    clock_hz
-        Of the domain; sets the cycles of the chip's rules (`models.memory.sdram.Chip.cycles`).
-    chip
-        What is there.
+    * `port`: AXI4 signature, reads and writes; words of two columns or more.
+    * `clock_hz`: of the domain; sets the cycles of the chip's rules (`models.memory.sdram.Chip.cycles`).
+    * `chip`: what is there.
     """
 
     def __init__(self, port: AXI4, *, clock_hz: int, chip: Chip = CHIP):

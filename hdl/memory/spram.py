@@ -66,12 +66,8 @@ class Spram(wiring.Component):
     write where both could go. There are no queues: AR and AW wait until the burst before is through, which never delays data. A burst that begins
     beyond the end is answered with SLVERR and changes nothing. A manager must take what it asked to read without waiting for its own writes.
 
-    Parameters
-    ----------
-    port
-        AXI4 signature, reads and writes.
-    size
-        Bytes: 16384 bus words, or a power of two times that.
+    * `port`: AXI4 signature, reads and writes.
+    * `size`: bytes, 16384 bus words, or a power of two times that.
     """
 
     def __init__(self, port: AXI4, size: int):

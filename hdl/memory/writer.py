@@ -22,16 +22,10 @@ class BurstWriter(wiring.Component):
 
     Memory may serve nothing else from a burst's address to its last word: give a command when no word of it waits for a read.
 
-    Parameters
-    ----------
-    bus_bytes
-        Bytes of a bus word.
-    address_width, beats_width
-        Bits of a command's fields.
-    ahead
-        Bursts; the twin's unless there are fewer in all.
-    strobes
-        Whether `i_data` says which bytes of a word are written.
+    * `bus_bytes`: bytes of a bus word.
+    * `address_width`, `beats_width`: bits of a command's fields.
+    * `ahead`: bursts; the twin's unless there are fewer in all.
+    * `strobes`: whether `i_data` says which bytes of a word are written.
     """
 
     def __init__(

@@ -112,10 +112,7 @@ def _lend(m, row, texts, but=()):
 class Answers(wiring.Component):
     """Answers of sessions, in a `FrameRow`.
 
-    Parameters
-    ----------
-    slots
-        Of the table of sessions.
+    * `slots`: of the table of sessions.
     """
 
     def __init__(self, config, *, slots):

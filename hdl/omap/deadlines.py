@@ -10,12 +10,8 @@ from ..stream.queue import Queue
 class Deadline(wiring.Component):
     """Says when what was begun is due, a fixed time later, whatever happens in between.
 
-    Parameters
-    ----------
-    cycles
-        From `begun` to `due`, ≥ 2.
-    depth
-        How many are under way at most.
+    * `cycles`: from `begun` to `due`, ≥ 2.
+    * `depth`: how many are under way at most.
     """
 
     def __init__(self, cycles, depth):

@@ -75,12 +75,8 @@ class Door(wiring.Component):
     A handshake takes `models.omap.sessions.opening_cycles`, whatever the message is; operations go on
     meanwhile.
 
-    Parameters
-    ----------
-    digest
-        32 bytes that name the map's configuration.
-    slots
-        Of the table.
+    * `digest`: 32 bytes that name the map's configuration.
+    * `slots`: of the table.
     """
 
     def __init__(self, *, digest, slots):

@@ -40,16 +40,10 @@ class MapEngine(wiring.Component):
     a time that depends on nothing but arrivals and on which pages are opened. HBM is cleared behind the
     first start; no register of the host's bus has a key. Timing: `models.omap.cycles`.
 
-    Parameters
-    ----------
-    digest
-        32 bytes that name the map's configuration.
-    slots
-        Of the table of sessions.
-    state
-        The map outlives the device: records leave by a port of their own, and come back (`past.Past`).
-    door
-        In place of the usual one, in tests and proofs: where sessions begin.
+    * `digest`: 32 bytes that name the map's configuration.
+    * `slots`: of the table of sessions.
+    * `state`: the map outlives the device: records leave by a port of their own, and come back (`past.Past`).
+    * `door`: in place of the usual one, in tests and proofs: where sessions begin.
     """
 
     def __init__(

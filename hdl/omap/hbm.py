@@ -17,12 +17,8 @@ class HbmPort(wiring.Component):
     as answered in cycle t + 4 + the latency at the earliest. Whatever is not there when it is due is
     late, and so is a command for which there is no room, as HBM takes none.
 
-    Parameters
-    ----------
-    reads, words
-        Commands to read, and words, that may wait or be on their way.
-    writes, beats
-        Commands to write, and words of them, that may wait.
+    * `reads`, `words`: commands to read, and words, that may wait or be on their way.
+    * `writes`, `beats`: commands to write, and words of them, that may wait.
     """
 
     def __init__(self, *, bus_bytes, reads, words, writes, beats):

@@ -33,10 +33,7 @@ class Records(wiring.Component):
     all four of them. Those that the last `kept_records` operations wrote are kept here, as memory may
     not show them yet: the latest one's in registers, the others in RAM.
 
-    Parameters
-    ----------
-    timeline
-        Of the operations (`hdl.omap.timeline.Timeline`), after `models.omap.front_schedule`.
+    * `timeline`: of the operations (`hdl.omap.timeline.Timeline`), after `models.omap.front_schedule`.
     """
 
     def __init__(self, config, timeline):

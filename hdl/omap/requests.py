@@ -33,12 +33,8 @@ class Requests(wiring.Component):
     tag, its number and its role have been looked at; one that is refused is handed on as an operation
     that changes nothing. No frame stops anything.
 
-    Parameters
-    ----------
-    slots
-        Of the table of sessions.
-    state
-        A run may be one of records, which `hdl.omap.past` judges.
+    * `slots`: of the table of sessions.
+    * `state`: a run may be one of records, which `hdl.omap.past` judges.
     """
 
     def __init__(self, config, *, slots, state=False):

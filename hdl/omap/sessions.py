@@ -39,10 +39,7 @@ class SessionTable(wiring.Component):
     """Sessions by slot, in block RAM. They and their numbers stay over resets; at power-up there are
     none.
 
-    Parameters
-    ----------
-    slots
-        64 to `models.omap.sessions.MOST_SLOTS`.
+    * `slots`: 64 to `models.omap.sessions.MOST_SLOTS`.
     """
 
     def __init__(self, *, slots=64):

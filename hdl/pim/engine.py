@@ -39,14 +39,9 @@ _COMMAND = data.StructLayout(
 class PimEngine(wiring.Component):
     """Plays programs (`models.pim.program`). Latency is `models.pim.program.cycles_of`.
 
-    Parameters
-    ----------
-    config
-        The device.
-    design
-        32 bits that identify it.
-    parts
-        Gives the modules of pairs of banks.
+    * `config`: the device.
+    * `design`: 32 bits that identify it.
+    * `parts`: gives the modules of pairs of banks.
     """
 
     #: cycles in which what an aborted run left in the pairs' pipelines runs out: more than they have ranks

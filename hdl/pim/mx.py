@@ -30,10 +30,7 @@ class MxLane(wiring.Component):
     that is there. Iterations less than three cycles apart have a multiplier for each product, and no attend. `o_draw` comes five ranks after
     the sub-chunk.
 
-    Parameters
-    ----------
-    apart
-        Cycles from one iteration to the next, 1 or more.
+    * `apart`: cycles from one iteration to the next, 1 or more.
     """
 
     depth = 6

@@ -39,12 +39,8 @@ def engine_members(register_map, ports):
 
     Beside them the component has the attributes of `EngineHardware`.
 
-    Parameters
-    ----------
-    register_map
-        The engine's `models.shell.RegisterMap`.
-    ports
-        `hdl.memory.AXI4` signatures of its memory ports, in order.
+    * `register_map`: the engine's `models.shell.RegisterMap`.
+    * `ports`: `hdl.memory.AXI4` signatures of its memory ports, in order.
     """
     members = {
         # high for one cycle: cycle 0 of the run. The engine is then in its reset state: the shell

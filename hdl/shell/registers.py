@@ -18,10 +18,7 @@ class ControlRegisters(wiring.Component):
     Each register's value is judged by the map's rules. Bits beyond its width are not stored, but make it illegal until its last word is
     written whole. `control` is written five cycles behind an engine register at the earliest: what was written then has been judged.
 
-    Parameters
-    ----------
-    register_map
-        `models.shell.RegisterMap`.
+    * `register_map`: `models.shell.RegisterMap`.
     """
 
     def __init__(self, register_map):

@@ -79,15 +79,11 @@ class Shell(wiring.Component):
     the hard reset: the run ends as it is, `status` says so, what is offered stays, and a start ends with `DEAD_PORT`.
     `cycles` counts from the start to the end of the run, without that. Counters and monitors keep their last values until the next start.
 
-    Parameters
-    ----------
-    engine
-        A component with the members of `engine_members(register_map, ports)` and the attributes of `EngineHardware`.
-    register_map
-        `models.shell.RegisterMap`.
-    windows
-        Of each memory port, where its addresses lie on a bus that all share: the first byte and how
-        many, a power of two that divides it; None, or nothing: all of the bus.
+    * `engine`: a component with the members of `engine_members(register_map, ports)` and the attributes of
+      `EngineHardware`.
+    * `register_map`: `models.shell.RegisterMap`.
+    * `windows`: of each memory port, where its addresses lie on a bus that all share: the first byte and how
+      many, a power of two that divides it; None, or nothing: all of the bus.
     """
 
     def __init__(self, engine, register_map, windows=()):

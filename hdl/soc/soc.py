@@ -31,20 +31,16 @@ class Soc(wiring.Component):
     The engine's managers and the link share one memory; the engine's first manager finds it free whenever the link is at rest, so that a run's cycles
     are those of `models.memory.block_ram`, or `spram`, as long as the host asks for registers alone. With several managers the memory is shared in turn.
 
-    Parameters
-    ----------
-    engine, register_map
-        As of `Shell`.
-    library
-        The modules that the engine instantiates by name; on a platform they are added to the build (`add_file`) by who builds, from `library.texts`.
-    memory_bytes
-        Size of the memory, as the kind allows: a multiple of 4096, or 16384 bus words or a power of two times that.
-    clock_hz, baud
-        Of the serial line; see `models.link.timing.divisor`. None: there are datagrams in place of it.
-    station
-        Its addresses on Ethernet, where that carries the datagrams.
-    memory
-        What holds pages and results: "block RAM", "SPRAM" (of the iCE40 UltraPlus), or anything else that is outside: then there is a port for it.
+    * `engine`, `register_map`: as of `Shell`.
+    * `library`: the modules that the engine instantiates by name; on a platform they are added to the build
+      (`add_file`) by who builds, from `library.texts`.
+    * `memory_bytes`: size of the memory, as the kind allows: a multiple of 4096, or 16384 bus words or a
+      power of two times that.
+    * `clock_hz`, `baud`: of the serial line; see `models.link.timing.divisor`. None: there are datagrams in
+      place of it.
+    * `station`: its addresses on Ethernet, where that carries the datagrams.
+    * `memory`: what holds pages and results: "block RAM", "SPRAM" (of the iCE40 UltraPlus), or anything else
+      that is outside: then there is a port for it.
     """
 
     def __init__(

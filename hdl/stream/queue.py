@@ -10,10 +10,7 @@ from ...models.mapping import DISTRIBUTED_BITS
 class _Slice(wiring.Component):
     """What stands between two streams.
 
-    Parameters
-    ----------
-    shape
-        Shape of the payload.
+    * `shape`: shape of the payload.
     """
 
     def __init__(self, shape):
@@ -77,12 +74,8 @@ class Queue(wiring.Component):
     An item accepted in cycle t is offered from cycle t + 1 on, if none is before it. `i.ready` is `level < depth`, whatever `o`
     does, so that one item a cycle passes when `depth` ≥ 2. No combinational path from `i` to `o` in either direction.
 
-    Parameters
-    ----------
-    shape
-        Shape of the payload.
-    depth
-        Items that it holds, ≥ 1.
+    * `shape`: shape of the payload.
+    * `depth`: items that it holds, ≥ 1.
     """
 
     def __init__(self, shape, depth):

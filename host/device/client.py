@@ -163,12 +163,9 @@ class _Wire:
 class Client:
     """A connection. Make it with `open`.
 
-    Parameters
-    ----------
-    path, baud
-        The serial port.
-    timeout
-        Seconds without a sound frame from the device, while it owes an answer, after which the connection is given up.
+    * `path`, `baud`: the serial port.
+    * `timeout`: seconds without a sound frame from the device, while it owes an answer, after which the
+      connection is given up.
     """
 
     def __init__(self, path: str, baud: int, timeout: float) -> None:

@@ -41,14 +41,11 @@ class Device(Closing):
     silent. Afterwards `reopen` connects again. Calls from several threads are done one after the other; `close` ends those under way with LinkError.
     A call that is interrupted (Ctrl-C) sends nothing more, and the device may be used on.
 
-    Attributes
-    ----------
-    path
-        Where it is; what `connect` is called with.
-    identity
-        Sizes and clock, as the device says.
-    register_map
-        Of its design; the common block alone where no design is known.
+    Attributes:
+
+    * `path`: where it is; what `connect` is called with.
+    * `identity`: sizes and clock, as the device says.
+    * `register_map`: of its design; the common block alone where no design is known.
     """
 
     def __init__(

@@ -63,16 +63,10 @@ class Session:
 class Initiator:
     """One handshake.
 
-    Parameters
-    ----------
-    device
-        The device's public key, 32 bytes.
-    prologue
-        What both sides must agree on beforehand.
-    secret
-        The role's key, 32 bytes; None for a role without one.
-    ephemeral
-        A secret scalar of 32 bytes, for tests; fresh by default.
+    * `device`: the device's public key, 32 bytes.
+    * `prologue`: what both sides must agree on beforehand.
+    * `secret`: the role's key, 32 bytes; None for a role without one.
+    * `ephemeral`: a secret scalar of 32 bytes, for tests; fresh by default.
 
     Raises ValueError for a device's key that has small order, or another length.
     """

@@ -76,18 +76,12 @@ def check_room(
 class ObliviousMap(Closing, MutableMapping[Any, bytes]):
     """A mutable mapping from 64-bit numbers, text or bytes to values of `value_bytes` bytes.
 
-    Parameters
-    ----------
-    capacity
-        Items that it holds.
-    key
-        "u64", "text" or "bytes": what keys are. Text and bytes are hashed (`names`).
-    value_bytes
-        A multiple of 8, from 8 to 1024.
-    backend
-        "golden", "model" or "device" for a new map there; what powers a device up for one on hardware, as
-        `penstock.engines.omap.machines.hardware("rtl")` does; or a `MapBackend`. It is closed with the map.
-        A device is at the end of a session, which takes the package `cryptography`.
+    * `capacity`: items that it holds.
+    * `key`: "u64", "text" or "bytes": what keys are. Text and bytes are hashed (`names`).
+    * `value_bytes`: a multiple of 8, from 8 to 1024.
+    * `backend`: "golden", "model" or "device" for a new map there; what powers a device up for one on
+      hardware, as `penstock.engines.omap.machines.hardware("rtl")` does; or a `MapBackend`. It is closed with
+      the map. A device is at the end of a session, which takes the package `cryptography`.
 
     How many operations there are is public, so every call takes a number of them that does not depend
     on what the map holds: one for `m[k]`, `get`, `in`, `m[k] = v`, `del` and `pop`, two for `setdefault`,
@@ -149,10 +143,7 @@ class ObliviousMap(Closing, MutableMapping[Any, bytes]):
     ) -> None:
         """Set the values of many keys as one batch, an operation a record. How many there are is public.
 
-        Parameters
-        ----------
-        records
-            So many are shown, if these are more than the items.
+        * `records`: so many are shown, if these are more than the items.
 
         Raises as `put_many` does, and ValueError for a negative number of records.
         """

@@ -61,13 +61,9 @@ class DeviceLost(Error):
 class DeviceProcess(Closing):
     """A carrier to a device in a process of its own.
 
-    Parameters
-    ----------
-    keys
-        The device's file of keys, which this process does not read.
-    module, arguments
-        The module whose program is the device (`run_device`), and what it is given behind the keys; the
-        golden model unless told otherwise.
+    * `keys`: the device's file of keys, which this process does not read.
+    * `module`, `arguments`: the module whose program is the device (`run_device`), and what it is given
+      behind the keys; the golden model unless told otherwise.
 
     Raises DeviceLost.
     """

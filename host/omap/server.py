@@ -59,21 +59,14 @@ class _Opening(NamedTuple):
 class MapServer:
     """Serves one device to many clients, each with a session of its own.
 
-    Parameters
-    ----------
-    carrier
-        Takes frames to the device. It is called in a thread of its own, one call at a time; but a few requests go to
-        a `DeviceProcess` at once, which is waited for some 0.3 ms before a thread does.
-    batch
-        Most requests of one call of the carrier.
-    kept
-        How many of a session's latest answers are kept: a client whose connection broke goes on with its
-        session, sends its unanswered requests again, the same bytes, and gets the answers it has missed.
-    patience
-        Seconds after which a connection that does not take its answers, or says nothing at first, is
-        ended. None of its messages is read meanwhile, so that answers for it do not pile up.
-    connections
-        Most connections at a time.
+    * `carrier`: takes frames to the device. It is called in a thread of its own, one call at a time; but a
+      few requests go to a `DeviceProcess` at once, which is waited for some 0.3 ms before a thread does.
+    * `batch`: most requests of one call of the carrier.
+    * `kept`: how many of a session's latest answers are kept: a client whose connection broke goes on with
+      its session, sends its unanswered requests again, the same bytes, and gets the answers it has missed.
+    * `patience`: seconds after which a connection that does not take its answers, or says nothing at first,
+      is ended. None of its messages is read meanwhile, so that answers for it do not pile up.
+    * `connections`: most connections at a time.
 
     ```
     async with MapServer(carrier) as server:

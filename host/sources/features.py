@@ -137,17 +137,11 @@ def number_categories(
 ) -> Numbered:
     """Number a column's texts.
 
-    Parameters
-    ----------
-    cells
-        The texts, None for NULL.
-    own_order
-        The labels of the column's type in their order, and what that order is called in words; without it the texts are ordered by their code points.
+    * `cells`: the texts, None for NULL.
+    * `own_order`: the labels of the column's type in their order, and what that order is called in words;
+      without it the texts are ordered by their code points.
 
-    Raises
-    ------
-    SourceError
-        For too many categories, and for one that the design does not know.
+    Raises SourceError for too many categories, and for one that the design does not know.
     """
     of_design = features.labels(column)
     if of_design is not None:

@@ -64,12 +64,8 @@ class Refusal(IntEnum):
 class Symmetric:
     """What both sides compute from the messages so far (Noise, 5.2).
 
-    Parameters
-    ----------
-    shared
-        Whether there is a pre-shared key.
-    seal, open_
-        (key, nonce, text, associated data), as of `gcm`.
+    * `shared`: whether there is a pre-shared key.
+    * `seal`, `open_`: (key, nonce, text, associated data), as of `gcm`.
     """
 
     def __init__(

@@ -29,23 +29,17 @@ def write_heap(
 ) -> Bytes:
     """Pack rows into heap pages; return them as an array of shape (pages, schema.page_size).
 
-    Parameters
-    ----------
-    columns
-        One entry for each column by name: numbers; for an array column a matrix (one row an array) or a list of arrays; for text
-        a list of `str`. None in a list is NULL; a variable-length value may be `Raw`. A dropped column, or one past every row's
-        `natts`, may be left out: NULL.
-    nulls
-        Where a column is NULL, by name, as Boolean vectors.
-    natts
-        How many attributes the rows hold, for all rows or for each: rows written before a column was added hold fewer.
-    short
-        Which array columns have the one-byte header when they fit (True: all): the server's choice unless the column is STORAGE
-        PLAIN. Text always has it when it fits.
-    Raises
-    ------
-    ValueError
-        For a row that does not fit a page, a value outside its column's type, columns of different lengths, an unknown name.
+    * `columns`: one entry for each column by name: numbers; for an array column a matrix (one row an array)
+      or a list of arrays; for text a list of `str`. None in a list is NULL; a variable-length value may be
+      `Raw`. A dropped column, or one past every row's `natts`, may be left out: NULL.
+    * `nulls`: where a column is NULL, by name, as Boolean vectors.
+    * `natts`: how many attributes the rows hold, for all rows or for each: rows written before a column was
+      added hold fewer.
+    * `short`: which array columns have the one-byte header when they fit (True: all): the server's choice
+      unless the column is STORAGE PLAIN. Text always has it when it fits.
+
+    Raises ValueError for a row that does not fit a page, a value outside its column's type, columns of
+    different lengths, an unknown name.
     """
     rows = rows_of(schema, columns, nulls or {})
     count = len(rows[0].values) if rows else 0

@@ -20,10 +20,8 @@ def parse_memory(text: str, clock_mhz: float | None = None) -> Memory:
 
     Without `ratio`, the ratio of clocks follows from the engine's `clock_mhz`; without that it is 1.
 
-    Raises
-    ------
-    ValueError
-        With a message for the user, on an unknown name, an unknown or repeated key, or a value out of range.
+    Raises ValueError with a message for the user, on an unknown name, an unknown or repeated key, or a value
+    out of range.
     """
     name, _, rest = (piece.strip() for piece in text.partition(","))
     if "=" in name or name in ("", *_KEYS):

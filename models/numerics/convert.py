@@ -43,22 +43,14 @@ def in_order(pgtypes: Collection[str]) -> tuple[str, ...]:
 def from_pg(pgtype: str, raw: ArrayLike, format: Format, places: ArrayLike = 0) -> Codes:
     """Codes of stored PostgreSQL values.
 
-    Parameters
-    ----------
-    pgtype
-        `bool int2 int4 int8 float4 float8`.
-    raw
-        Unsigned little-endian patterns of the values; `uint64` where the type has 64 bits. Bits above the type's width are not looked at.
-    format
-        Rounds to nearest even. A `Fixed` saturates, infinities too, and NaN becomes 0. A subnormal float4 or float8 reads as zero.
-        `Limbs` saturate, have subnormals, and take what is not finite as 0.
-    places
-        Flat positions that the values go to, for `Limbs`.
+    * `pgtype`: `bool int2 int4 int8 float4 float8`.
+    * `raw`: unsigned little-endian patterns of the values; `uint64` where the type has 64 bits. Bits above
+      the type's width are not looked at.
+    * `format`: rounds to nearest even. A `Fixed` saturates, infinities too, and NaN becomes 0. A subnormal
+      float4 or float8 reads as zero. `Limbs` saturate, have subnormals, and take what is not finite as 0.
+    * `places`: flat positions that the values go to, for `Limbs`.
 
-    Raises
-    ------
-    ValueError
-        There is no conversion from the type.
+    Raises ValueError: there is no conversion from the type.
     """
     in_order([pgtype])
     bits = np.asarray(raw).astype(np.uint64)

@@ -33,10 +33,7 @@ class Unfit(IntEnum):
 class InputPolicy:
     """What is done with values that do not fit.
 
-    Raises
-    ------
-    ValueError
-        A choice that there is not.
+    Raises ValueError: a choice that there is not.
     """
 
     #: "error": the run ends with an error that names the value. "saturate": the value becomes the

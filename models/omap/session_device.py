@@ -15,14 +15,9 @@ from .vault import KeySchedule
 class SessionDevice:
     """A device from its power-up on.
 
-    Parameters
-    ----------
-    root, entropy
-        Of the vault, 32 bytes each; `entropy` is fresh at each power-up.
-    slots
-        Of the table of sessions.
-    generation
-        Of the keys that clients know.
+    * `root`, `entropy`: of the vault, 32 bytes each; `entropy` is fresh at each power-up.
+    * `slots`: of the table of sessions.
+    * `generation`: of the keys that clients know.
     """
 
     def __init__(

@@ -150,16 +150,10 @@ def opening_cycles(role: Role, *, first: bool = False) -> int:
 class Sessions:
     """The table of a device.
 
-    Parameters
-    ----------
-    keys
-        Of this power-up.
-    digest
-        32 bytes that name the map's configuration.
-    value_bytes, key_bytes
-        Of the map's values, and of its keys.
-    slots
-        64 to `MOST_SLOTS`.
+    * `keys`: of this power-up.
+    * `digest`: 32 bytes that name the map's configuration.
+    * `value_bytes`, `key_bytes`: of the map's values, and of its keys.
+    * `slots`: 64 to `MOST_SLOTS`.
     """
 
     def __init__(

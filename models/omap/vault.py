@@ -43,16 +43,10 @@ def info(label: str, *numbers: int) -> bytes:
 class KeySchedule:
     """The keys of one power-up.
 
-    Parameters
-    ----------
-    root
-        32 bytes, constant for a device.
-    entropy
-        32 bytes, fresh at each power-up: no two are the same.
-    digest
-        32 bytes that name the map's configuration (the page on the boundary).
-    generation
-        Of the keys that clients know; below 2 ** `GENERATION_BITS`.
+    * `root`: 32 bytes, constant for a device.
+    * `entropy`: 32 bytes, fresh at each power-up: no two are the same.
+    * `digest`: 32 bytes that name the map's configuration (the page on the boundary).
+    * `generation`: of the keys that clients know; below 2 ** `GENERATION_BITS`.
     """
 
     def __init__(self, root: bytes, entropy: bytes, digest: bytes, generation: int = 0) -> None:

@@ -155,18 +155,11 @@ def _widened(
 def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
     """Refit one group.
 
-    Parameters
-    ----------
-    job
-        The job; nothing in it is changed.
-    config
-        The engine.
-    index
-        The job's place in the run, for the error report.
+    * `job`: the job; nothing in it is changed.
+    * `config`: the engine.
+    * `index`: the job's place in the run, for the error report.
 
-    Returns
-    -------
-    The fit, or what was wrong; then nothing is published and the old model stays.
+    Returns the fit, or what was wrong; then nothing is published and the old model stays.
     """
     code = check(job, config)
     if code is not None:

@@ -17,11 +17,9 @@ def murmur3(values: np.ndarray, seed: int, size: int) -> np.ndarray:
     Source: Austin Appleby's public-domain reference, `MurmurHash3.cpp` of SMHasher. Whole words only, so that its tail is
     empty.
 
-    Parameters
-    ----------
-    values: int64; of 4 bytes the low ones are taken.
-    seed: 0 to 2³² − 1.
-    size: bytes of an integer, 4 or 8.
+    * `values`: int64; of 4 bytes the low ones are taken.
+    * `seed`: 0 to 2³² − 1.
+    * `size`: bytes of an integer, 4 or 8.
     """
     if size not in (4, 8):
         raise ValueError(f"integers of 4 or 8 bytes, not {size}")

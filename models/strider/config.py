@@ -23,10 +23,8 @@ from .layout import Source, TupleLayout
 class WalkConfig:
     """A table and what a kernel wants of its tuples.
 
-    Raises
-    ------
-    ValueError
-        A NaN is to pass in a format without one. A source reads a text or dropped column, elements outside an array, or positions outside the beats.
+    Raises ValueError: a NaN is to pass in a format without one. A source reads a text or dropped column,
+    elements outside an array, or positions outside the beats.
     """
 
     schema: Schema  #: columns in attribute order and the page size

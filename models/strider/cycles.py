@@ -78,13 +78,9 @@ def _profile(config: PortConfig, events: Events) -> _Profile | None:
 class Collector:
     """Striders, tuple buffers and collector of one port, given when pages have arrived.
 
-    Parameters
-    ----------
-    config, costs
-        The port and its pages (at least one).
-    arrival
-        Gives the cycle of the last word of the k-th page (counted over epochs); called in order, after the buffer of page k - credits
-        was freed.
+    * `config`, `costs`: the port and its pages (at least one).
+    * `arrival`: gives the cycle of the last word of the k-th page (counted over epochs); called in order,
+      after the buffer of page k - credits was freed.
     """
 
     def __init__(self, config: PortConfig, costs: Costs, arrival: Callable[[int], int]) -> None:
@@ -322,22 +318,13 @@ class _PageReads:
 class PortModel(Collector):
     """An access port with its sequencer and reader on one memory port, whose pages begin at multiples of their size.
 
-    Parameters
-    ----------
-    config, costs
-        The port and its pages (at least one).
-    memory
-        The memory's read port. It serves nothing else from the start on.
-    origin
-        The cycle in which `start` reaches the sequencer.
-    address
-        Of the first page.
-    epochs
-        How often the pages are asked for, where that is known: for `ask_ahead` alone.
-    arrivals
-        When the pages come, of a port with a ring.
-    first
-        Pages of the ring's stream before these.
+    * `config`, `costs`: the port and its pages (at least one).
+    * `memory`: the memory's read port. It serves nothing else from the start on.
+    * `origin`: the cycle in which `start` reaches the sequencer.
+    * `address`: of the first page.
+    * `epochs`: how often the pages are asked for, where that is known: for `ask_ahead` alone.
+    * `arrivals`: when the pages come, of a port with a ring.
+    * `first`: pages of the ring's stream before these.
     """
 
     def __init__(

@@ -431,22 +431,13 @@ def walk_page(
 ) -> tuple[list[Codes], RowCounts, HardwareError | None]:
     """Walk one page.
 
-    Parameters
-    ----------
-    page
-        `page_size` bytes.
-    walk
-        The table, the layout and the policies.
-    block
-        The block number for the error report.
-    places
-        Takes the line pointer of each visible row, and whether the row is delivered.
+    * `page`: `page_size` bytes.
+    * `walk`: the table, the layout and the policies.
+    * `block`: the block number for the error report.
+    * `places`: takes the line pointer of each visible row, and whether the row is delivered.
 
-    Returns
-    -------
-    tuple
-        The tuples before the first error in row order, each an array of codes by flat position (0 where no source lands); what was
-        left out and counted before it; and the error or None.
+    Returns the tuples before the first error in row order, each an array of codes by flat position (0 where
+    no source lands); what was left out and counted before it; and the error or None.
     """
     values, rows, error = _Values(walk), _Rows([], []), None
     try:

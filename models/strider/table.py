@@ -316,16 +316,11 @@ def walk_table(
 ) -> Walked:
     """Walk all pages, as `golden.walk_page` does one.
 
-    Parameters
-    ----------
-    pages
-        Shape (pages, page_size).
-    walk
-        The table, the layout and the policies.
-    first_block, block_stride
-        Page k is block first_block + k * block_stride.
-    places
-        Takes arrays of shape (rows, 3), for each visible row its block, its line pointer and whether it is delivered.
+    * `pages`: shape (pages, page_size).
+    * `walk`: the table, the layout and the policies.
+    * `first_block`, `block_stride`: page k is block first_block + k * block_stride.
+    * `places`: takes arrays of shape (rows, 3), for each visible row its block, its line pointer and whether
+      it is delivered.
     """
     none, counts = [np.zeros((0, walk.positions), np.int64)], np.zeros(len(pages), np.int64)
     gathered = _Gathered(none, counts, places, delivery(walk), walk.policy)

@@ -30,25 +30,16 @@ def _add(transfer: list[Any], word: bytes) -> None:
 class AxiMemory:
     """Serves one AXI4 port of a component from a byte array.
 
-    Parameters
-    ----------
-    bus
-        The port, an interface of `hdl.memory.AXI4`.
-    content
-        Bytes from address 0 on; writes change them. Accesses beyond its end are answered with SLVERR.
-    timing
-        When things happen.
-    modes, seed
-        What memory does beside, at random where it is `LATE`.
+    * `bus`: the port, an interface of `hdl.memory.AXI4`.
+    * `content`: bytes from address 0 on; writes change them. Accesses beyond its end are answered with SLVERR.
+    * `timing`: when things happen.
+    * `modes`, `seed`: what memory does beside, at random where it is `LATE`.
 
-    Attributes
-    ----------
-    ar, r, aw, w, b
-        Cycles of the transfers so far, counted from the start of the process.
-    bursts
-        (address, beats) of the read bursts so far.
-    transfers
-        All bursts so far, each [cycle, "read" or "write", address, beats, FNV-1a of its bytes].
+    Attributes:
+
+    * `ar`, `r`, `aw`, `w`, `b`: cycles of the transfers so far, counted from the start of the process.
+    * `bursts`: (address, beats) of the read bursts so far.
+    * `transfers`: all bursts so far, each [cycle, "read" or "write", address, beats, FNV-1a of its bytes].
     """
 
     def __init__(

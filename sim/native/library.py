@@ -111,21 +111,13 @@ def build(
 ) -> Library:
     """Compile a design for simulation.
 
-    Parameters
-    ----------
-    design
-        A `hdl.shell.Shell`, or the Verilog of one (top module `penstock`) together with `ports` and `register_map`.
-    trace
-        Make it able to write waves: "fst" or "vcd" (`wave_format`).
-    random
-        See `build_library`.
-    optimise
-        g++'s level, one of `LEVELS`; None: that of `level`.
+    * `design`: a `hdl.shell.Shell`, or the Verilog of one (top module `penstock`) together with `ports` and
+      `register_map`.
+    * `trace`: make it able to write waves: "fst" or "vcd" (`wave_format`).
+    * `random`: see `build_library`.
+    * `optimise`: g++'s level, one of `LEVELS`; None: that of `level`.
 
-    Raises
-    ------
-    BuildError
-        When a tool is missing or fails.
+    Raises BuildError when a tool is missing or fails.
     """
     if isinstance(design, str):
         if ports is None or register_map is None:

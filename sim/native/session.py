@@ -33,16 +33,10 @@ _U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
 class Session(Closing):
     """One simulated board: the design under its clock, with memory behind its ports.
 
-    Parameters
-    ----------
-    library
-        From `build`.
-    memory
-        Timing of all ports.
-    seed
-        Of random initial values, for a library built with `random`.
-    vault
-        The vault's values, by name, of a design that has some.
+    * `library`: from `build`.
+    * `memory`: timing of all ports.
+    * `seed`: of random initial values, for a library built with `random`.
+    * `vault`: the vault's values, by name, of a design that has some.
     """
 
     def __init__(
@@ -162,10 +156,7 @@ class Session(Closing):
     def write(self, name: str, value: int) -> None:
         """Write a register by name, both halves of a 64-bit one.
 
-        Raises
-        ------
-        RegisterError
-            On an error response.
+        Raises RegisterError on an error response.
         """
         register = self.register_map[name]
         if not 0 <= value < 1 << register.bits:
@@ -216,10 +207,7 @@ class Session(Closing):
 
         `progress` is called several times a second with the cycles simulated so far.
 
-        Raises
-        ------
-        ProtocolError
-            When the design broke a rule of the bus.
+        Raises ProtocolError when the design broke a rule of the bus.
         """
         for name, value in (registers or {}).items():
             self.write(name, value)

@@ -297,27 +297,16 @@ def build_library(
 ) -> Path:
     """Compile a design and return the path of its shared library, from the cache if it is there.
 
-    Parameters
-    ----------
-    source
-        Verilog with a top module named `penstock` that has the shell's ports.
-    ports
-        Its memory ports, 1 to 32; none for a harness that has no use for them.
-    trace
-        Make it able to write waves (slower): "fst" or "vcd". Signals that no source names are left out of them.
-    random
-        Give values without an initial value in the Verilog a random one, by the session's seed.
-    optimise
-        g++'s level for the code that runs every cycle. "-O2" takes twice as long to compile and runs some 10 % faster.
-    harness
-        The C++ around the model, beside this file.
-    vault
-        What the design has of the vault.
+    * `source`: Verilog with a top module named `penstock` that has the shell's ports.
+    * `ports`: its memory ports, 1 to 32; none for a harness that has no use for them.
+    * `trace`: make it able to write waves (slower): "fst" or "vcd". Signals that no source names are left out of them.
+    * `random`: give values without an initial value in the Verilog a random one, by the session's seed.
+    * `optimise`: g++'s level for the code that runs every cycle. "-O2" takes twice as long to compile and
+      runs some 10 % faster.
+    * `harness`: the C++ around the model, beside this file.
+    * `vault`: what the design has of the vault.
 
-    Raises
-    ------
-    BuildError
-        With what a missing or failed tool needs.
+    Raises BuildError with what a missing or failed tool needs.
     """
     if len(ports) > 32 or not (ports or harness != "harness.cpp"):
         raise ValueError(f"a design has 1 to 32 memory ports, not {len(ports)}")

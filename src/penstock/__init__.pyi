@@ -136,17 +136,13 @@ def fit(
 ) -> Callable[[Callable[..., Any]], PythonFit]:
     """Make a fit kernel of a function: `@fit` or `@fit(method="gram", incremental=True)`.
 
-    Parameters
-    ----------
-    method: "gram" (exact integer sums) or "givens" (a triangular factor in float32).
-    incremental: whether refits read the changed rows alone, not all of them; over keys it follows from the target.
-    intercept: over columns, False fits no bias.
-    ridge: over columns, what the square of a weight costs, the bias nothing.
-    ridge_per: "weight", or "sd": of weights times their column's standard deviation.
+    * `method`: "gram" (exact integer sums) or "givens" (a triangular factor in float32).
+    * `incremental`: whether refits read the changed rows alone, not all of them; over keys it follows from the target.
+    * `intercept`: over columns, False fits no bias.
+    * `ridge`: over columns, what the square of a weight costs, the bias nothing.
+    * `ridge_per`: "weight", or "sd": of weights times their column's standard deviation.
 
-    Raises
-    ------
-    KernelError: the signature is not one of a fit kernel, or an option is wrong.
+    Raises KernelError: the signature is not one of a fit kernel, or an option is wrong.
     """
 
 def gaussian(v: Any) -> Tensor:
@@ -163,15 +159,11 @@ def kernel(
 ) -> Callable[[Callable[..., Any]], PythonKernel]:
     """Make a kernel of a function: `@kernel` or `@kernel(epochs=10, init={"w": 0.1})`.
 
-    Parameters
-    ----------
-    epochs: passes over the table, 1 unless given.
-    init: the models' starts by name: a number, an array or `uniform(low, high, seed=1)`; 0 unless given.
-    batch: tuples for which all models stand still, those of its merges; 1 unless given.
+    * `epochs`: passes over the table, 1 unless given.
+    * `init`: the models' starts by name: a number, an array or `uniform(low, high, seed=1)`; 0 unless given.
+    * `batch`: tuples for which all models stand still, those of its merges; 1 unless given.
 
-    Raises
-    ------
-    KernelError: the signature is not one of a kernel. What the body does wrong is found when it is traced.
+    Raises KernelError: the signature is not one of a kernel. What the body does wrong is found when it is traced.
     """
 
 def least_squares(
@@ -233,9 +225,7 @@ def recurrence() -> Callable[[Callable[..., Any]], PythonRecurrence]:
     The function is one step of one head: it takes the state and the step's inputs, and returns the new
     state and the output. A function that returns an output alone reads a cache, which may grow by a row: `K = append(K, key)`.
 
-    Raises
-    ------
-    KernelError: the signature is not one of a recurrence.
+    Raises KernelError: the signature is not one of a recurrence.
     """
 
 def score(value: Any, name: str = "score") -> Tensor:

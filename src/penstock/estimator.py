@@ -37,49 +37,34 @@ _TASKS = ("regression", "classification")
 class Estimator(BaseEstimator):
     """A kernel that learns from a table, as scikit-learn's estimators are used.
 
-    Parameters
-    ----------
-    kernel
-        A kernel, or the file that holds it, with one input and one output.
-    target
-        What it is compiled for, as `ps.compile`.
-    format
-        The numbers' format, as `ps.compile`.
-    task
-        "regression": `predict` gives the score, `score` is R². "classification": of two classes; `score` is the accuracy.
-    labels
-        The numbers that the kernel's output takes for the first class and the second: (0, 1) for a logistic loss, (-1, 1) for a hinge
-        loss. A score above the middle between them is the second class.
-    backend
-        What `fit` runs on, as `Design.run`. `predict` computes with the golden arithmetic, which all of them have; fits in float64.
-    epochs, metas
-        As `ps.compile`; None: the kernel's own.
-    on_singular
-        Of fit kernels: "error" (None), "drop" or "minimum-norm", where the rows do not determine all weights.
-    group_by
-        Of fit kernels: the column of X, by number or name, of whole numbers whose values are fitted each on their own. It is no feature.
+    * `kernel`: a kernel, or the file that holds it, with one input and one output.
+    * `target`: what it is compiled for, as `ps.compile`.
+    * `format`: the numbers' format, as `ps.compile`.
+    * `task`: "regression": `predict` gives the score, `score` is R². "classification": of two classes;
+      `score` is the accuracy.
+    * `labels`: the numbers that the kernel's output takes for the first class and the second: (0, 1) for a
+      logistic loss, (-1, 1) for a hinge loss. A score above the middle between them is the second class.
+    * `backend`: what `fit` runs on, as `Design.run`. `predict` computes with the golden arithmetic, which all
+      of them have; fits in float64.
+    * `epochs`, `metas`: as `ps.compile`; None: the kernel's own.
+    * `on_singular`: of fit kernels: "error" (None), "drop" or "minimum-norm", where the rows do not determine
+      all weights.
+    * `group_by`: of fit kernels: the column of X, by number or name, of whole numbers whose values are fitted
+      each on their own. It is no feature.
 
-    Attributes
-    ----------
-    design_ : Design
-    run_ : Run
-        The training; `run_.to_sql(…)` writes its models into a table.
-    models_ : dict
-        The learned arrays by name.
-    coef_, intercept_ : array, float
-        Of a least-squares fit, its weights and bias; `run_.fit` has its statistics. With `group_by` arrays (groups, features) and
-        (groups,), in the order of `groups_`.
-    groups_ : list
-        With `group_by`, the groups in order.
-    classes_ : array
-        For classification, the two classes in order.
-    n_features_in_, feature_names_in_
-        As scikit-learn has them.
+    Attributes:
 
-    Raises
-    ------
-    KernelError, ValueError
-        From `fit`, for kernels without one input, one output and one score, and as `ps.compile` and `validate_data` of scikit-learn do.
+    * `design_` (`Design`)
+    * `run_` (`Run`): the training; `run_.to_sql(…)` writes its models into a table.
+    * `models_` (`dict`): the learned arrays by name.
+    * `coef_`, `intercept_` (`array, float`): of a least-squares fit, its weights and bias; `run_.fit` has its
+      statistics. With `group_by` arrays (groups, features) and (groups,), in the order of `groups_`.
+    * `groups_` (`list`): with `group_by`, the groups in order.
+    * `classes_` (`array`): for classification, the two classes in order.
+    * `n_features_in_`, `feature_names_in_`: as scikit-learn has them.
+
+    Raises KernelError, ValueError from `fit`, for kernels without one input, one output and one score, and as
+    `ps.compile` and `validate_data` of scikit-learn do.
     """
 
     def __init__(

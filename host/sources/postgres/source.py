@@ -33,24 +33,17 @@ def open_postgres(
     NAME may be qualified and is quoted as in SQL; `features=` and `onehot=` name columns (separated by commas) of dates, times, enums
     and texts that are to become numbers; the rest of the URI goes to the server's library.
 
-    Parameters
-    ----------
-    pages
-        True: the table's own pages or an error, casts left out. False: rows as SELECT sends them. None: pages where they serve.
-    features
-        Columns that are to become numbers, beside those of the address. `features.like`, the schema of a design that is to run on the
-        table: rows that the server sends are packed as it says, if its columns are there.
+    * `pages`: True: the table's own pages or an error, casts left out. False: rows as SELECT sends them.
+      None: pages where they serve.
+    * `features`: columns that are to become numbers, beside those of the address. `features.like`, the schema
+      of a design that is to run on the table: rows that the server sends are packed as it says, if its
+      columns are there.
 
-    Returns
-    -------
-    Table
-        Every tuple that SELECT sees under the snapshot, once; `provenance` says how it was read.
+    Returns Table: every tuple that SELECT sees under the snapshot, once; `provenance` says how it was read.
 
-    Raises
-    ------
-    SourceError
-        The driver is missing, the server refuses, there is no such table, it has no rows or no column that can be a number, its pages
-        cannot be read where they are insisted on, a lock is not given within 30 s.
+    Raises SourceError: the driver is missing, the server refuses, there is no such table, it has no rows or
+    no column that can be a number, its pages cannot be read where they are insisted on, a lock is not given
+    within 30 s.
     """
     address = parse(uri)
     try:

@@ -35,23 +35,16 @@ def write_models(
     Each element is a row (model text, place integer[], name text, value double precision): the array's name, its
     place counted from 1 in every dimension ('{}' for a single number), the column that it belongs to or NULL, its value as float64, exactly.
 
-    Parameters
-    ----------
-    url
-        `postgresql://user@host/database`, or any other address that the server's library takes; `?table=NAME`, as sources have it, names the table of the view.
-    name
-        The table's name, qualified with a schema or not; quoted as in SQL.
-    if_exists
-        "fail", "replace" (the rows that are there go in the same transaction: others see the old ones or the new; so does a view) or "append".
-    names
-        By array, the names of its elements, None where one has none.
-    view, select
-        A view to make in the same transaction, and what returns its SELECT for a table's name as SQL has it.
+    * `url`: `postgresql://user@host/database`, or any other address that the server's library takes;
+      `?table=NAME`, as sources have it, names the table of the view.
+    * `name`: the table's name, qualified with a schema or not; quoted as in SQL.
+    * `if_exists`: "fail", "replace" (the rows that are there go in the same transaction: others see the old
+      ones or the new; so does a view) or "append".
+    * `names`: by array, the names of its elements, None where one has none.
+    * `view`, `select`: a view to make in the same transaction, and what returns its SELECT for a table's name
+      as SQL has it.
 
-    Raises
-    ------
-    SourceError
-        The driver is missing, the server refuses, the table is there (`fail`) or has other columns.
+    Raises SourceError: the driver is missing, the server refuses, the table is there (`fail`) or has other columns.
     """
     if if_exists not in IF_EXISTS:
         raise ValueError(f"if_exists must be one of {', '.join(IF_EXISTS)}, not {if_exists!r}")

@@ -20,15 +20,10 @@ class Checker:
     Cycles are those of the DRAM's command clock; commands are issued in the order of their cycles.
     A DRAM begins with all banks closed and nothing issued.
 
-    Parameters
-    ----------
-    timing
-        Which DRAM.
-    commands, constraints
-        Further commands, or others of the same name, and what must be kept between them and others,
-        beside the DRAM's own table. A constraint that names no command is an error.
-    buses
-        Whether a command bus carries one command at a time.
+    * `timing`: which DRAM.
+    * `commands`, `constraints`: further commands, or others of the same name, and what must be kept between
+      them and others, beside the DRAM's own table. A constraint that names no command is an error.
+    * `buses`: whether a command bus carries one command at a time.
     """
 
     def __init__(

@@ -120,10 +120,9 @@ def account(
 ) -> Account:
     """Return what a run of so many cycles costs.
 
-    Parameters
-    ----------
-    memory: behind the engine's ports; `commands`: of it, in this run (`Run.commands`).
-    disk: None where the table is warm; `beside`: what `host.peers.measure` found; `waits`: cycles of the run without a page to read.
+    * `memory`: behind the engine's ports; `commands`: of it, in this run (`Run.commands`).
+    * `disk`: None where the table is warm; `beside`: what `host.peers.measure` found; `waits`: cycles of the
+      run without a page to read.
     """
     link = machine.link if moved.over_link else None  # else the run's own ports carry everything
     seconds = run_seconds(

@@ -38,10 +38,8 @@ def peers(
 ) -> tuple[list[Peer], list[str]]:
     """Return the peers of a kernel whose metas have values, and why one is left out.
 
-    Parameters
-    ----------
-    table: arrays by variable, [rows, *shape].
-    epochs: as our run made, so that the models are ours but for rounding.
+    * `table`: arrays by variable, [rows, *shape].
+    * `epochs`: as our run made, so that the models are ours but for rounding.
     """
     names = [v.name for v in graph.variables.values() if v.kind in ("input", "output")]
     rows = len(table[names[0]])

@@ -17,16 +17,10 @@ from .design import MapDesign
 def hardware(backend: str, *, target: str = "u55c", state: bool = False, **options: Any) -> Powers:
     """Return what powers hardware up, for `penstock.host.omap.ObliviousMap` and the devices of a server.
 
-    Parameters
-    ----------
-    backend
-        "rtl", "netlist" or "pysim".
-    target
-        What it is made for.
-    state
-        Its map can be kept (`penstock serve --state`): records of what it does leave it, and come back.
-    options
-        The machine's, as `Design.run` takes them: `family` and `waves` of a netlist, and so on.
+    * `backend`: "rtl", "netlist" or "pysim".
+    * `target`: what it is made for.
+    * `state`: its map can be kept (`penstock serve --state`): records of what it does leave it, and come back.
+    * `options`: the machine's, as `Design.run` takes them: `family` and `waves` of a netlist, and so on.
 
     HBM keeps the map's deadline with half of it to spare, the host answers after 1.26 µs at 250 MHz.
     Raises ValueError for a backend that is no hardware or has one memory, which its host reads, and for
