@@ -79,20 +79,17 @@ def ring_bits(kept):
     return kept.bit_length()
 
 
+def _side(config, **more):
+    """A bin that is shown: whether it is a page, its number and counter, how many items it has and how many wait."""
+    counts = {"items": config.load_bits, "waiting": config.load_bits}
+    return data.StructLayout({"host": 1, "page": config.bin_bits, "counter": 64, **counts, **more})
+
+
 def operation_layout(config):
     """What the back does. For each bin that is shown: whether it is a page, its number and counter,
     how many items it has and how many wait, and their frames; then whether the key has an item
     (`hit`), the frame of an item in a bin of HBM (`own`), whether the item is kept, and where."""
-    side = data.StructLayout(
-        {
-            "host": 1,
-            "page": config.bin_bits,
-            "counter": 64,
-            "items": config.load_bits,
-            "waiting": config.load_bits,
-            "frames": data.ArrayLayout(config.frame_bits, config.slots),
-        }
-    )
+    side = _side(config, frames=data.ArrayLayout(config.frame_bits, config.slots))
     return data.StructLayout(
         {
             "key": 8 * config.key_bytes,
@@ -120,16 +117,7 @@ def fetch_layout(config):
 def merge_layout(config):
     """An operation without its frames. `own`: by side, whether the first frame is the item of a bin
     in HBM."""
-    side = data.StructLayout(
-        {
-            "host": 1,
-            "page": config.bin_bits,
-            "counter": 64,
-            "items": config.load_bits,
-            "waiting": config.load_bits,
-            "own": 1,
-        }
-    )
+    side = _side(config, own=1)
     return data.StructLayout(
         {
             "key": 8 * config.key_bytes,

@@ -215,7 +215,7 @@ class Assumption(AssumedRows):
         return _moved(self.design, self.table.pages)
 
 
-def _told(workload: Training | Scored, error: HardwareError) -> HardwareError:
+def _told(workload: _OnTable, error: HardwareError) -> HardwareError:
     """Return an index's error, or that of a row's change, with what golden finds there, which hardware does not say."""
     changed = error.code == RowCode.ROW_OVERFLOW
     if error.detail or not (error.line or changed) or not workload.design.plan.by_rows:
@@ -224,8 +224,8 @@ def _told(workload: Training | Scored, error: HardwareError) -> HardwareError:
     return golden if golden == error else error
 
 
-class Training(Workload):
-    """A training on a table.
+class _OnTable(Workload):
+    """What is computed of a table's rows.
 
     Parameters: `source`: the text that the table was opened from.
     """
@@ -237,6 +237,16 @@ class Training(Workload):
             sum(line.total for line in _lines(design, self.pages)) * design.plan.page_size
         )
         self.watchdog = _watchdog(design)
+
+    def failure(self, error: HardwareError) -> Failure:
+        return table_failure(self.source, self.table, _told(self, error), self.design.plan.walk)
+
+
+class Training(_OnTable):
+    """A training on a table."""
+
+    def __init__(self, design: AnalyticsDesign, table: Table, source: str | None) -> None:
+        super().__init__(design, table, source)
         if design.plan.merge_count == 0 and design.plan.notes.get("means"):
             too_many(table.rows, design.format, Span.whole(design.plan.kernel))
 
@@ -352,23 +362,9 @@ class Training(Workload):
     def row_error(self, error: HardwareError) -> RowError | None:
         return learning_error(self.table, error, self.design.plan.walk) if error.line else None
 
-    def failure(self, error: HardwareError) -> Failure:
-        return table_failure(self.source, self.table, _told(self, error), self.design.plan.walk)
 
-
-class Scored(Workload):
-    """The scores of a table's rows.
-
-    Parameters: `source`: the text that the table was opened from.
-    """
-
-    def __init__(self, design: AnalyticsDesign, table: Table, source: str | None) -> None:
-        self.design, self.table, self.source = design, table, source
-        self.name, self.rows, self.pages = table.name, table.rows, len(table.pages)
-        self.streamed = (
-            sum(line.total for line in _lines(design, self.pages)) * design.plan.page_size
-        )
-        self.watchdog = _watchdog(design)
+class Scored(_OnTable):
+    """The scores of a table's rows."""
 
     @cached_property
     def _walked(self) -> Port:
@@ -454,6 +450,3 @@ class Scored(Workload):
     def row_error(self, error: HardwareError) -> RowError | None:
         walk = self.design.plan.walk
         return learning_error(self.table, error, walk, "scored") if error.line else None
-
-    def failure(self, error: HardwareError) -> Failure:
-        return table_failure(self.source, self.table, _told(self, error), self.design.plan.walk)
