@@ -22,6 +22,7 @@ from ...models.analytics.reorder import window
 from ...models.analytics.resources import estimate
 from ...models.analytics.shell import blocks
 from ...models.feasible import slower
+from ...models.heap import page
 from ...models.heap.schema import TYPES, Schema
 from ...models.memory.dealt import CHUNK_BITS, MOST_BUS_BYTES, Deal, at_random
 from ...models.memory.timing import Memory
@@ -30,6 +31,8 @@ from ...models.numerics.policy import InputPolicy
 from ...models.resources import Resources
 from ...models.rows.config import row_bytes
 from ...models.rows.unit import RowTable
+from ...models.strider.config import MOST_BUFFERS, tuple_slots
+from ...models.strider.fixed import ARRAY_HEADER
 from ...models.strider.layout import NUMBERS, Integer, Source, TupleLayout, place
 from ...models.target import Target
 from ..core.bind import Source as BoundSource
@@ -44,8 +47,12 @@ from .schedule import Key, Scheduled, blocking, schedule
 
 #: families whose block RAMs take half a cycle of the clocks that these plans are for
 _SLOW_READS = ("ecp5",)
-#: groups of tuples that wait for the engine or are computed, at most
-_SLOTS = 64
+#: groups of tuples that wait for the engine or are computed, at most; and where no group waits for a batch's end
+_SLOTS, _FEW_SLOTS = 64, 16
+#: cycles from a page's request to its first word, beside the memory's latency
+_REQUEST = 24
+#: bits of the block RAMs beside which a third page would take as many of them again: an iCE40's
+_SMALL_BRAM = 4096
 #: Striders of a port, at most
 _WALKERS = 8
 
@@ -290,7 +297,7 @@ class Maker:
         return Striders(
             walkers=point.walkers,
             page_buffers=self._pages(point),
-            tuple_slots=4 if point.walkers == 1 else min(self.rows + 1, 4096),
+            tuple_slots=tuple_slots(point.walkers, self.rows),
             input_slots=slots,
             visibility=self.choices.visibility,
             window_latency=5 if slow else 4,
@@ -323,16 +330,15 @@ class Maker:
         backlog = min((s.batch + (groups - 1) * s.change) / fill, groups)
         # while rows change at a batch's end no group starts, and tuples pile up: then groups follow each other at once
         computed = -(-s.release // (s.interval if s.change else max(s.interval, fill))) + 1
-        most = max(16, computed) if s.change else 16
+        most = max(_FEW_SLOTS, computed) if s.change else _FEW_SLOTS
         return max(2, min(_SLOTS, point.slots * int(min(most, computed + ceil(backlog)))))
 
     def _pages(self, point: Point) -> int:
-        latency = (self.memory.latency + 24) / max(
+        latency = (self.memory.latency + _REQUEST) / max(
             1.0, self.schema.page_size / self.memory.rate(self.target.bus_bytes)
         )
-        # beside small block RAMs a third page would take as many of them again
-        pages = 2 if self.target.bram_bits <= 4096 else 2 + ceil(latency / point.walkers)
-        return min(16, point.pages * pages)
+        pages = 2 if self.target.bram_bits <= _SMALL_BRAM else 2 + ceil(latency / point.walkers)
+        return min(MOST_BUFFERS, point.pages * pages)
 
     # the stream of tuples
 
@@ -389,11 +395,13 @@ class Maker:
         for column in self.schema.columns:
             kind = column.storage
             if kind.element is not None:
-                length = 24 + (column.length or 1) * TYPES[kind.element].length
+                length = ARRAY_HEADER + (column.length or 1) * TYPES[kind.element].length
             else:
                 length = kind.length if kind.length > 0 else 8
-            size = -(-size // kind.align) * kind.align + length
-        return max(1, (self.schema.page_size - 24) // (24 + -(-size // 8) * 8 + 4))
+            size = page.align(size, kind.align) + length
+        header, data = page.align(page.TUPLE_HEADER_SIZE, page.ALIGN), page.align(size, page.ALIGN)
+        room = self.schema.page_size - page.PAGE_HEADER_SIZE
+        return max(1, room // (header + data + page.LP_SIZE))
 
     @cached_property
     def bus_cycles(self) -> float:

@@ -18,7 +18,7 @@ from ...models.qr.resources import estimate
 from ...models.qr.table_config import Segment, TableFitPlan
 from ...models.qr.table_cycles import run
 from ...models.resources import AIM, Resources
-from ...models.strider.config import WalkConfig
+from ...models.strider.config import WalkConfig, tuple_slots
 from ...models.strider.costs import analyse
 from ...models.strider.row_pages import RowPages
 from ...models.target import Target
@@ -67,8 +67,7 @@ def lower_table(
 def _candidates(columns: Columns, walk: WalkConfig, rows: int, bus: int) -> Iterator[TableFitPlan]:
     lanes = sorted({columns.products, *(n for n in _LANES if n < columns.products)})
     for walkers in _WALKERS:
-        # several let a page's rows wait for those of the pages before
-        slots = 4 if walkers == 1 else min(4096, rows + 1)
+        slots = tuple_slots(walkers, rows)
         for n in lanes:
             yield TableFitPlan(replace(columns, gram_lanes=n), walk, bus, walkers, 2, slots)
 

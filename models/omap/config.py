@@ -14,6 +14,10 @@ from ..memory.dealt import CHUNK_BITS
 
 #: bytes of a cipher's block, the unit of all data paths
 BLOCK = 16
+#: items of the largest map, and cycles of its longest deadline
+MOST_ITEMS, MOST_CYCLES = 1 << 30, 4096
+#: bytes by which regions of memory are aligned: no burst crosses a multiple of them
+_REGION = 1 << CHUNK_BITS
 #: bytes of a key in the device, by what clients name items with: numbers are keys, others are hashed to them
 KEYS = {"u64": 8, "bytes": 16, "text": 16}
 
@@ -84,9 +88,11 @@ class Access:
     frame_pace: int = 0  #: least cycles from one merge to the next one
 
     def __post_init__(self) -> None:
-        cycles = dict.fromkeys(("frame_deadline", "pace", "frame_pace"), (0, 4096))
+        cycles = dict.fromkeys(("frame_deadline", "pace", "frame_pace"), (0, MOST_CYCLES))
         channels = dict.fromkeys(("dealt", "frames_dealt"), (1, 8))
-        _check_ranges(self, {"deadline": (4, 4096), "beat_cycles": (1, 64)} | cycles | channels)
+        _check_ranges(
+            self, {"deadline": (4, MOST_CYCLES), "beat_cycles": (1, 64)} | cycles | channels
+        )
         _check_powers(self, "dealt", "frames_dealt")
 
 
@@ -115,7 +121,7 @@ class OmapConfig:
 
     def __post_init__(self) -> None:
         ranges = {
-            "capacity": (1, 1 << 30),
+            "capacity": (1, MOST_ITEMS),
             "value_bytes": (8, 1024),
             "bins": (2, 1 << 30),
             "hbm_bins": (0, self.bins - 1),
@@ -229,6 +235,11 @@ class OmapConfig:
         """Pages that are read and not yet merged."""
         return 2 * self.window
 
+    @property
+    def draw_cycles(self) -> int:
+        """Cycles in which a generator draws a block: a permutation of 12 rounds, and two."""
+        return 2 + 12 // self.cores.rounds
+
     # widths, bits
 
     @property
@@ -291,17 +302,17 @@ class OmapConfig:
 
     @property
     def records_at(self) -> int:
-        return _up(self.buckets * self.bucket_bytes, 4096)
+        return _up(self.buckets * self.bucket_bytes, _REGION)
 
     @property
     def tables_bytes(self) -> int:
         """Bytes of the position map and of records."""
-        return self.records_at + _up(self.bins * self.record_bytes, 4096)
+        return self.records_at + _up(self.bins * self.record_bytes, _REGION)
 
     @property
     def frames_bytes(self) -> int:
         """Bytes of all frames, in address spaces of their own."""
-        return _up(self.frames * self.frame_bytes, 4096)
+        return _up(self.frames * self.frame_bytes, _REGION)
 
     @property
     def hbm_bytes(self) -> int:
@@ -316,7 +327,7 @@ class OmapConfig:
             (records, self.access.dealt),
             (self.frames_bytes, self.access.frames_dealt),
         )
-        return max(_up(-(-size // n), 1 << CHUNK_BITS) for size, n in parts)
+        return max(_up(-(-size // n), _REGION) for size, n in parts)
 
     @property
     def channels(self) -> tuple[int, ...]:
@@ -325,7 +336,7 @@ class OmapConfig:
             (self.tables_bytes, self.access.dealt),
             (self.frames_bytes, self.access.frames_dealt),
         )
-        return tuple(_up(-(-size // n), 1 << CHUNK_BITS) for size, n in parts for _ in range(n))
+        return tuple(_up(-(-size // n), _REGION) for size, n in parts for _ in range(n))
 
     @property
     def zeros(self) -> tuple[tuple[int, int], ...]:
@@ -336,7 +347,7 @@ class OmapConfig:
 
     @property
     def host_bytes(self) -> int:
-        return _up(self.host_bins * self.page_bytes, 4096)
+        return _up(self.host_bins * self.page_bytes, _REGION)
 
     @property
     def bytes_per_operation(self) -> float:

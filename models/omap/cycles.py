@@ -251,7 +251,6 @@ def bound(
     count, pages = len(operations), sum(len(operation.pages) for operation in operations)
     rate = memory.interval(config.host_bus_bytes)
     each = sealed(0, config.chunks, config.chunk_blocks, config.sealing_pace) + 1
-    drawn = 2 + 12 // config.cores.rounds  # cycles of a generator's block
     frames = Frames.of(config)
     asked, answer_pace = cycles(0, frames.request_bytes) + 1, pace(frames)
     return Bound(
@@ -259,7 +258,9 @@ def bound(
         max(count - 1, 0) * FrontSchedule.of(config).interval,
         count * BackSchedule.of(config).interval,
         count * asked // config.cores.request_openers,
-        sum(operation.pair_blocks for operation in operations) * drawn // config.cores.generators,
+        sum(operation.pair_blocks for operation in operations)
+        * config.draw_cycles
+        // config.cores.generators,
         pages * each // config.cores.openers,
         pages * each // config.cores.sealers,
         count * answer_pace // config.cores.responders,

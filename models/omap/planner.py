@@ -15,7 +15,16 @@ from ..resources import AIM
 from ..target import Target
 from .back import BackSchedule
 from .boundary import Frames
-from .config import BLOCK, KEYS, Access, Cores, OmapConfig, power_of_two
+from .config import (
+    BLOCK,
+    KEYS,
+    MOST_CYCLES,
+    MOST_ITEMS,
+    Access,
+    Cores,
+    OmapConfig,
+    power_of_two,
+)
 from .front_schedule import FrontSchedule
 from .hbm import Serve, paced
 from .pairs import expected_blocks
@@ -40,16 +49,12 @@ LOADS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 _FINE = 64
 #: cycles of refresh and bank conflicts that the deadline adds to a port's latency
 MARGIN = 8
-#: cycles of a deadline, at most
-_LONGEST = 4096
 #: accesses of a port that may be under way in one bank of DRAM
 _CONFLICTS = 16
 #: what an operation may fail with, as log2: a quarter of the budget for each of three bounds
 _OPERATION = BUDGET - LIFETIME - 2
 #: share of their time in which the cores that draw pairs are planned to be busy
 _BUSY = 0.8
-#: items of the largest map
-_MOST = 1 << 30
 #: share of the bins in HBM where no size of HBM is given: the published system's
 _SHARE = 0.2
 #: what a page and a bucket hold at most
@@ -98,8 +103,8 @@ def _deadline(memory: Memory, bus_bytes: int) -> int:
         timing = memory.timing
         held_up = timing["nRFC"] + timing["nRP"] + _CONFLICTS * timing["nRC"]
         cycles += -(-held_up * memory.ratio.numerator // memory.ratio.denominator)
-    if cycles > _LONGEST:
-        what = f"memory that answers after {cycles:,} cycles is too slow for a map: it waits {_LONGEST:,}"
+    if cycles > MOST_CYCLES:
+        what = f"memory that answers after {cycles:,} cycles is too slow for a map: it waits {MOST_CYCLES:,}"
         raise NoPlan(what, "name other memory (--memory)")
     return cycles
 
@@ -158,7 +163,7 @@ def _config(
         slots=slots,
         buckets=buckets,
         bucket_slots=bucket_slots,
-        frames=min(asked.capacity + 2, 1 << 30),
+        frames=min(asked.capacity + 2, MOST_ITEMS),
         window=asked.window or 32,
         cores=Cores(rounds=asked.rounds),
         access=Access(
@@ -215,7 +220,7 @@ def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
     window = asked.window or min(max(power_of_two(ceil(latency / interval)), 8), 256)
     cores = min(cores, 2 * window)  # more would have no pages: an operation opens two
     turns = -(-message // interval)
-    drawing = expected_blocks(config) * (2 + 12 // config.cores.rounds)
+    drawing = expected_blocks(config) * config.draw_cycles
     part = Cores(
         rounds=config.cores.rounds,
         openers=asked.openers or cores,
@@ -304,8 +309,12 @@ def _best(
 
 
 def _check(capacity: object) -> None:
-    if not isinstance(capacity, int) or isinstance(capacity, bool) or not 1 <= capacity <= _MOST:
-        raise ValueError(f"capacity must be an integer from 1 to {_MOST:,}, not {capacity!r}")
+    if (
+        not isinstance(capacity, int)
+        or isinstance(capacity, bool)
+        or not 1 <= capacity <= MOST_ITEMS
+    ):
+        raise ValueError(f"capacity must be an integer from 1 to {MOST_ITEMS:,}, not {capacity!r}")
 
 
 def _paced(config: OmapConfig, memory: Memory, serve: Serve | None) -> OmapConfig:

@@ -22,7 +22,7 @@ class PairTimes:
     """When `hdl.omap.pairs` has the pairs of operations: they are made ahead of their use."""
 
     def __init__(self, config: OmapConfig) -> None:
-        self._block = 2 + 12 // config.cores.rounds
+        self._block = config.draw_cycles
         self._cores = cycle([Resource(free=1) for _ in range(config.cores.generators)])
         self._room = Credits(AHEAD * config.cores.generators)
 

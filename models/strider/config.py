@@ -18,6 +18,14 @@ from .isa import FIXED_TYPES
 from .landing import Integers
 from .layout import Source, TupleLayout
 
+#: page buffers and tuple slots of a Strider, at most
+MOST_BUFFERS, MOST_SLOTS = 16, 4096
+
+
+def tuple_slots(striders: int, rows: int) -> int:
+    """Return a Strider's tuple slots: several let a page's rows wait for those of the pages before. `rows`: of a page."""
+    return 4 if striders == 1 else min(rows + 1, MOST_SLOTS)
+
 
 @dataclass(frozen=True)
 class WalkConfig:
@@ -190,8 +198,8 @@ class PortConfig:
             ("lanes", 1, 128),
             ("beats", 1, 1 << 16),
             ("striders", 1, 64),
-            ("buffers", 2, 16),
-            ("slots", 2, 4096),
+            ("buffers", 2, MOST_BUFFERS),
+            ("slots", 2, MOST_SLOTS),
             ("program_depth", 4, 1 << 14),
             ("latency", 4, 5),
             ("ring", 0, 1 << 20),
