@@ -3,10 +3,11 @@
 from itertools import pairwise
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.memory.sdram import CHIP, Chip, Command
+from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .axi import AXI4
 
@@ -37,6 +38,55 @@ class SdramPins(wiring.Signature):
         )
 
 
+class _Returns(wiring.Component):
+    """What comes back: a READ decided in cycle t (`asks`) is on the pins in t + 1, its data in t + 1 + latency."""
+
+    def __init__(self, chip, latency, count):
+        self.latency = latency
+        #: columns of a word
+        self.count = count
+        self.mark_layout = data.StructLayout({"edge": 1, "last": 1, "outside": 1})
+        bits = chip.width * count
+        super().__init__(
+            {
+                "asks": In(1),  # a column is read
+                # it is its word's last; then: its burst's last word, beyond the chip
+                "mark": In(self.mark_layout),
+                "dq": In(chip.width),
+                "o": Out(
+                    stream.Signature(data.StructLayout({"data": bits, "mark": self.mark_layout}))
+                ),
+                "room": Out(1),  # for another word
+                "idle": Out(1),  # no column is on its way
+                "gathered": Out(bits),  # the columns that came last
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.words = words = Queue(self.o.payload.shape(), _WORDS)
+        owed = Signal(range(_WORDS + 1))  # words asked for and not taken by the manager
+        way = Signal(self.latency + 1)
+        marks = [Signal(self.mark_layout, name=f"mark{k}") for k in range(self.latency + 1)]
+        arrived = Cat(self.gathered, self.dq)[len(self.dq) :]
+        m.d.sync += [
+            way.eq(Cat(self.asks, way)),
+            *(later.eq(earlier) for earlier, later in pairwise([self.mark, *marks])),
+            owed.eq(owed + (self.asks & self.mark.edge) - (self.o.valid & self.o.ready)),
+        ]
+        m.d.comb += [
+            words.i.valid.eq(way[-1] & marks[-1].edge),
+            words.i.p.data.eq(arrived),
+            words.i.p.mark.eq(marks[-1]),
+            *passed_on(words.o, self.o),
+            self.room.eq(owed != _WORDS),
+            self.idle.eq(way == 0),
+        ]
+        with m.If(way[-1]):
+            m.d.sync += self.gathered.eq(arrived)
+        return m
+
+
 class SdramController(wiring.Component):
     """SDR SDRAM of 16 or 32 bits as AXI4 memory: INCR bursts of full words that do not cross 4 KiB, byte strobes obeyed.
 
@@ -51,20 +101,38 @@ class SdramController(wiring.Component):
     """
 
     def __init__(self, port: AXI4, *, clock_hz: int, chip: Chip = CHIP):
-        self.port = port
-        self.chip = chip
-        self.cycles = chip.cycles(clock_hz)
+        self.port, self.chip = port, chip
+        self.cycles = cycles = chip.cycles(clock_hz)
+        self.count = port.data_bytes * 8 // chip.width  # columns of a word
         super().__init__({"bus": In(port), "pins": Out(SdramPins(chip))})
+        self.returns = _Returns(chip, cycles.latency, self.count)
+        self.command = Signal(3, init=Command.NOP)
+        # one burst at a time: the next column, words that are left
+        self.at = Signal(
+            data.StructLayout(
+                {"column": chip.column_bits, "bank": chip.bank_bits, "row": chip.row_bits}
+            )
+        )
+        self.left = Signal(9)
+        self.outside = Signal()  # it lies beyond the chip
+        self.writing = Signal()
+        self.merged = Signal()  # what is not written of a word is there
+        # cycles until something is allowed: a command, PRECHARGE, ACTIVATE, PRECHARGE behind a WRITE
+        self.wait = Signal(range(cycles.power_up + 1), init=cycles.power_up)
+        self.ras = Signal(range(cycles.ras + 1))
+        self.rc = Signal(range(cycles.rc + 1))
+        self.recover = Signal(range(cycles.wr + 1))
+        self.refreshes = Signal()  # REFRESH is given
+        self.due = Signal()  # it is to be
+
+    @property
+    def sub(self):
+        """The next column within its word."""
+        return self.at.column[: (self.count - 1).bit_length()]
 
     def elaborate(self, platform):
         m = Module()
-        self.count = self.port.data_bytes * 8 // self.chip.width  # columns of a word
-        self.bits = (self.count - 1).bit_length()
-
-        self._address(m)
-        self._timers(m)
-
-        self.command = Signal(3, init=Command.NOP)
+        m.submodules.returns = returns = self.returns
         m.d.comb += Cat(self.pins.we_n, self.pins.cas_n, self.pins.ras_n).eq(self.command)
         m.d.sync += [
             self.pins.cke.eq(1),
@@ -72,95 +140,48 @@ class SdramController(wiring.Component):
             self.command.eq(Command.NOP),
             self.pins.dq_oe.eq(0),
             self.pins.dqm.eq(0),
-            self.pins.ba.eq(self.bank),
+            self.pins.ba.eq(self.at.bank),
         ]
-
-        self._returns(m)
-
+        for timer in (self.wait, self.ras, self.rc, self.recover):
+            with m.If(timer != 0):
+                m.d.sync += timer.eq(timer - 1)
+        self._refresh(m)
+        m.d.comb += [
+            returns.dq.eq(self.pins.dq_i),
+            self.bus.rvalid.eq(returns.o.valid),
+            returns.o.ready.eq(self.bus.rready),
+            self.bus.rdata.eq(returns.o.p.data),
+            self.bus.rlast.eq(returns.o.p.mark.last),
+            self.bus.rresp[1].eq(returns.o.p.mark.outside),
+        ]
         # answers to writes
         with m.If(self.bus.bvalid & self.bus.bready):
             m.d.sync += self.bus.bvalid.eq(0)
-
-        self.room = Signal()
-        m.d.comb += self.room.eq(self.owed != _WORDS)
         with m.FSM(name="sdram"):
             self._set_up(m)
             self._work(m)
         return m
 
-    def _address(self, m):
-        """One burst at a time; the address is that of a column."""
-        self.address = Signal(self.chip.column_bits + self.chip.bank_bits + self.chip.row_bits)
-        self.left = Signal(9)  # words
-        self.outside = Signal()
-        self.writing = Signal()
-        self.merged = Signal()  # what is not written of a word is there
-        self.sub = self.address[: self.bits]
-        self.column = self.address[: self.chip.column_bits]
-        self.bank = self.address[self.chip.column_bits :][: self.chip.bank_bits]
-        self.row = self.address[self.chip.column_bits + self.chip.bank_bits :]
-        self.edge = Signal()  # the word's last column
-        m.d.comb += self.edge.eq(self.sub == self.count - 1)
-
-    def _timers(self, m):
-        """Cycles until something is allowed, and when a refresh is due."""
-        self.wait = Signal(range(self.cycles.power_up + 1), init=self.cycles.power_up)
-        self.ras = Signal(range(self.cycles.ras + 1))
-        self.rc = Signal(range(self.cycles.rc + 1))
-        self.recover = Signal(range(self.cycles.wr + 1))
-        for timer in (self.wait, self.ras, self.rc, self.recover):
-            with m.If(timer != 0):
-                m.d.sync += timer.eq(timer - 1)
-        # refreshes come early by what a word and the row's closing may take
-        margin = self.count + self.cycles.ras + self.cycles.rc + self.cycles.wr + self.cycles.rp + 8
+    def _refresh(self, m):
+        """When a refresh is due; it comes early by what a word and the row's closing may take."""
+        cycles = self.cycles
+        margin = self.count + cycles.ras + cycles.rc + cycles.wr + cycles.rp + 8
         if not self.chip.masks:
-            margin += self.count + self.cycles.latency + 4
-        period = self.cycles.interval - margin
-        if period < 2 * self.cycles.rfc:
+            margin += self.count + cycles.latency + 4
+        period = cycles.interval - margin
+        if period < 2 * cycles.rfc:
             raise ValueError("the clock is too slow for the chip's refreshes")
-        self.clock = Signal(range(period))
-        self.due = Signal()
-        self.first = Signal(range(_FIRST_REFRESHES + 1), init=_FIRST_REFRESHES)
-        m.d.sync += self.clock.eq(Mux(self.clock == period - 1, 0, self.clock + 1))
-        with m.If(self.clock == period - 1):
-            m.d.sync += self.due.eq(1)
-
-    def _returns(self, m):
-        """What comes back: a READ decided in cycle t is on the pins in t + 1, its data in t + 1 + latency."""
-        m.submodules.words = words = Queue(
-            data.StructLayout({"data": 8 * self.port.data_bytes, "outside": 1, "last": 1}), _WORDS
-        )
-        self.owed = Signal(range(_WORDS + 1))  # words asked for and not taken by the manager
-        self.asked = Signal()
-        taken = Signal()
-        self.way = way = Signal(self.cycles.latency + 1)
-        marks = [Signal(3, name=f"mark{k}") for k in range(self.cycles.latency + 1)]
-        self.mark = Signal(3)  # word's last column, burst's last word, outside
-        self.gather = gather = Signal(self.chip.width * self.count)  # what came last
-        arrived = Cat(gather, self.pins.dq_i)[self.chip.width :]
-        m.d.sync += [
-            way.eq(Cat(self.asked, way)),
-            marks[0].eq(self.mark),
-            *(b.eq(a) for a, b in pairwise(marks)),
-            self.owed.eq(self.owed + (self.asked & self.mark[0]) - taken),
-        ]
-        m.d.comb += [
-            words.i.valid.eq(way[-1] & marks[-1][0]),
-            words.i.p.data.eq(arrived),
-            words.i.p.last.eq(marks[-1][1]),
-            words.i.p.outside.eq(marks[-1][2]),
-            self.bus.rvalid.eq(words.o.valid),
-            words.o.ready.eq(self.bus.rready),
-            self.bus.rdata.eq(words.o.p.data),
-            self.bus.rlast.eq(words.o.p.last),
-            self.bus.rresp[1].eq(words.o.p.outside),
-            taken.eq(self.bus.rvalid & self.bus.rready),
-        ]
-        with m.If(way[-1]):
-            m.d.sync += gather.eq(arrived)
+        clock = Signal(range(period))
+        with m.If(self.refreshes):
+            m.d.sync += [clock.eq(0), self.due.eq(0)]
+        with m.Elif(clock == period - 1):
+            m.d.sync += [clock.eq(0), self.due.eq(1)]
+        with m.Else():
+            m.d.sync += clock.eq(clock + 1)
 
     def _set_up(self, m):
         """Power-up and the mode register."""
+        first = Signal(range(_FIRST_REFRESHES + 1), init=_FIRST_REFRESHES)
         with m.State("POWER"):
             with m.If(self.wait == 0):
                 m.d.sync += [
@@ -170,14 +191,13 @@ class SdramController(wiring.Component):
                 ]
                 m.next = "SETUP"
         with m.State("SETUP"):
-            with m.If((self.wait == 0) & (self.first != 0)):
+            with m.If((self.wait == 0) & (first != 0)):
                 m.d.sync += [
                     self.command.eq(Command.REFRESH),
                     self.wait.eq(self.cycles.rfc - 1),
-                    self.first.eq(self.first - 1),
-                    self.clock.eq(0),
-                    self.due.eq(0),
+                    first.eq(first - 1),
                 ]
+                m.d.comb += self.refreshes.eq(1)
             with m.Elif(self.wait == 0):
                 m.d.sync += [
                     self.command.eq(Command.MODE),
@@ -196,9 +216,8 @@ class SdramController(wiring.Component):
                 m.d.sync += [
                     self.command.eq(Command.REFRESH),
                     self.wait.eq(self.cycles.rfc - 1),
-                    self.due.eq(0),
-                    self.clock.eq(0),
                 ]
+                m.d.comb += self.refreshes.eq(1)
             with m.Elif(self.left != 0):  # what a refresh or a row's end cut off
                 m.next = "OPEN"
             with m.Elif(self.bus.awvalid & ~self.bus.bvalid & ~(self.bus.arvalid & self.writing)):
@@ -209,7 +228,7 @@ class SdramController(wiring.Component):
             with m.If(self.rc == 0):
                 m.d.sync += [
                     self.command.eq(Command.ACTIVATE),
-                    self.pins.a.eq(self.row),
+                    self.pins.a.eq(self.at.row),
                     self.wait.eq(self.cycles.rcd - 1),
                     self.ras.eq(self.cycles.ras - 1),
                     self.rc.eq(self.cycles.rc - 1),
@@ -228,7 +247,7 @@ class SdramController(wiring.Component):
         address, length = getattr(self.bus, f"{channel}addr"), getattr(self.bus, f"{channel}len")
         m.d.comb += getattr(self.bus, f"{channel}ready").eq(1)
         m.d.sync += [
-            self.address.eq(address >> (self.chip.width // 8).bit_length() - 1),
+            self.at.eq(address >> (self.chip.width // 8).bit_length() - 1),
             self.left.eq(length + 1),
             self.outside.eq(address >= self.chip.bytes),
             self.writing.eq(channel == "aw"),
@@ -238,35 +257,37 @@ class SdramController(wiring.Component):
     def _pass(self, m):
         """A column a cycle, while data or room are there."""
         step, width = Signal(), self.chip.width
+        edge = Signal()  # the word's last column
+        m.d.comb += edge.eq(self.sub == self.count - 1)
         strobes = self.bus.wstrb
         full = Const(1) if self.chip.masks else strobes.all() | self.merged | self.outside
         with m.If((self.wait == 0) & (self.sub == 0) & self.due):
             m.next = "CLOSE"
         with m.Elif((self.wait == 0) & self.writing):
-            m.d.comb += [step.eq(self.bus.wvalid & full), self.bus.wready.eq(self.edge & full)]
+            m.d.comb += [step.eq(self.bus.wvalid & full), self.bus.wready.eq(edge & full)]
             if not self.chip.masks:
                 with m.If(self.bus.wvalid & ~full):
                     m.next = "FETCH"
         with m.Elif(self.wait == 0):
             m.d.comb += [
-                step.eq(self.room | (self.sub != 0)),
-                self.asked.eq(step),
-                self.mark.eq(Cat(self.edge, self.edge & (self.left == 1), self.outside)),
+                step.eq(self.returns.room | (self.sub != 0)),
+                self.returns.asks.eq(step),
+                self.returns.mark.eq(Cat(edge, edge & (self.left == 1), self.outside)),
             ]
         content = self.bus.wdata
         if not self.chip.masks:
             byte = lambda word, k: word.word_select(k, 8)
             content = Cat(
-                Mux(strobe, byte(content, k), byte(self.gather, k))
+                Mux(strobe, byte(content, k), byte(self.returns.gathered, k))
                 for k, strobe in enumerate(strobes)
             )
         write = Mux(self.outside, Command.NOP, Command.WRITE)
         with m.If(step):
             m.d.sync += [
                 self.command.eq(Mux(self.writing, write, Command.READ)),
-                self.pins.a.eq(self.column),
-                self.address.eq(self.address + 1),
-                self.left.eq(self.left - self.edge),
+                self.pins.a.eq(self.at.column),
+                self.at.eq(self.at.as_value() + 1),
+                self.left.eq(self.left - edge),
                 self.pins.dq_oe.eq(self.writing & ~self.outside),
                 self.pins.dq_o.eq(content.word_select(self.sub, width)),
                 self.recover.eq(Mux(self.writing, self.cycles.wr, 0)),
@@ -274,23 +295,23 @@ class SdramController(wiring.Component):
             if self.chip.masks:
                 masked = ~strobes.word_select(self.sub, width // 8)
                 m.d.sync += self.pins.dqm.eq(Mux(self.writing, masked, 0))
-            ends = (self.left == 1) | (self.column == (1 << self.chip.column_bits) - 1)
-            with m.If(self.edge):
+            ends = (self.left == 1) | (self.at.column == (1 << self.chip.column_bits) - 1)
+            with m.If(edge):
                 m.d.sync += self.merged.eq(0)
                 with m.If(ends):
                     m.next = "CLOSE"
 
     def _fetch(self, m):
-        """Read the word that is written in part: its columns come last into `gather`, and into no word of the manager's."""
+        """Read the word that is written in part: its columns come last into `gathered`, and into no word of the manager's."""
         which = Signal(range(self.count + 1))
         with m.If(which != self.count):
-            m.d.comb += self.asked.eq(1)
+            m.d.comb += self.returns.asks.eq(1)
             m.d.sync += [
                 self.command.eq(Command.READ),
-                self.pins.a.eq(self.column | which),
+                self.pins.a.eq(self.at.column | which),
                 which.eq(which + 1),
             ]
-        with m.Elif(self.way == 0):
+        with m.Elif(self.returns.idle):
             m.d.sync += [which.eq(0), self.merged.eq(1)]
             m.next = "PASS"
 
