@@ -1,5 +1,7 @@
 """From requests to the buses, and back to responses. Twin of `models.link.device`."""
 
+from functools import cached_property
+
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -23,7 +25,6 @@ class Bridge(wiring.Component):
 
     def __init__(self, identity: Identity, *, registers: AXI4Lite, memory: AXI4):
         self.identity = identity
-        self.registers = registers
         self.memory = memory
         super().__init__(
             {
@@ -36,50 +37,44 @@ class Bridge(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
-        m = Module()
-        self.lanes = (self.memory.data_bytes - 1).bit_length()
-
-        self._registers(m)
-        self._buses(m)
-        after = Signal(len(self.address) + 1)
-        m.d.comb += after.eq(self.address + 1)
-        self.step = [
-            self.address.eq(after),
-            self.far.eq(self.far | after[-1]),
-            self.left.eq(self.left - 1),
-        ]
-        with m.FSM(name="bridge"):
-            self._take_header(m)
-            self._write(m)
-            self._send_header(m)
-            self._read(m)
-        return m
-
-    def _registers(self, m):
-        """What a request says, and what is known of it."""
-        # an address has the bits that the memory's has, but for its highest: that stands for all bits above, and stays once it is set
+        self.lanes = (memory.data_bytes - 1).bit_length()
+        # what a request says. An address has the bits that the memory's has, but for its highest:
+        # that stands for all bits above (`far`), and stays once it is set.
         self.sequence = Signal(8)
         self.kind = Signal(8)
         self.left = Signal(8)
         self.far = Signal()
-        self.address = Signal(min(8 * _ADDRESS, self.memory.address_width - 1))
-        self.writes, space = self.kind[0], self.kind[1:]
-        self.in_registers = space == Space.REGISTERS
-        self.in_memory = space == Space.MEMORY
-        self.in_identity = space == Space.IDENTITY
+        self.address = Signal(min(8 * _ADDRESS, memory.address_width - 1))
         self.status = Signal(2)
-        self.word = Signal(8 * self.memory.data_bytes)  # to be written
+        self.word = Signal(8 * memory.data_bytes)  # to be written
         self.byte = Signal(8)  # the byte that was read
-        self.strobes = Signal(self.memory.data_bytes)
+        self.strobes = Signal(memory.data_bytes)
         self.refused = Signal()  # a nack is owed
         self.done_once = Signal()  # there was a write to the registers,
         self.done_sequence = Signal(8)  # with this sequence
         self.done_status = Signal(2)  # and this end
-        self.again = Signal()
-        self.position = Signal(range(HEADER))
-        self.lane = Signal(range(max(self.memory.data_bytes, 4)))
+        self.again = Signal()  # the request is that write again
+        self.lane = Signal(range(max(memory.data_bytes, 4)))
         self.edge = Signal()  # the lane is the word's last
+
+    @cached_property
+    def writes(self):
+        return self.kind[0]
+
+    @cached_property
+    def in_registers(self):
+        return self.kind[1:] == Space.REGISTERS
+
+    @cached_property
+    def in_memory(self):
+        return self.kind[1:] == Space.MEMORY
+
+    @cached_property
+    def in_identity(self):
+        return self.kind[1:] == Space.IDENTITY
+
+    def elaborate(self, platform):
+        m = Module()
         m.d.comb += [
             self.lane.eq(Mux(self.in_registers, self.address[:2], self.address[: self.lanes])),
             self.edge.eq(self.lane == Mux(self.in_registers, 3, self.memory.data_bytes - 1)),
@@ -89,6 +84,20 @@ class Bridge(wiring.Component):
         ]
         with m.If(self.dropped):
             m.d.sync += self.refused.eq(1)
+        self._buses(m)
+        after = Signal(len(self.address) + 1)
+        m.d.comb += after.eq(self.address + 1)
+        step = [
+            self.address.eq(after),
+            self.far.eq(self.far | after[-1]),
+            self.left.eq(self.left - 1),
+        ]
+        with m.FSM(name="bridge"):
+            self._take_header(m)
+            self._write(m, step)
+            self._send_header(m)
+            self._read(m, step)
+        return m
 
     def _buses(self, m):
         """Both buses see the same word; only one is asked."""
@@ -112,8 +121,9 @@ class Bridge(wiring.Component):
 
     def _take_header(self, m):
         """From rest to the end of a header."""
+        position = Signal(range(HEADER))
         with m.State("REST"):
-            m.d.sync += [self.position.eq(0), self.status.eq(0), self.strobes.eq(0), self.far.eq(0)]
+            m.d.sync += [position.eq(0), self.status.eq(0), self.strobes.eq(0), self.far.eq(0)]
             with m.If(self.i.valid):
                 m.next = "HEADER"
             with m.Elif(self.refused):
@@ -128,8 +138,8 @@ class Bridge(wiring.Component):
         with m.State("HEADER"):
             m.d.comb += self.i.ready.eq(1)
             with m.If(self.i.valid):
-                m.d.sync += self.position.eq(self.position + 1)
-                with m.Switch(self.position):
+                m.d.sync += position.eq(position + 1)
+                with m.Switch(position):
                     for at, part in enumerate((self.sequence, self.kind, self.left)):
                         with m.Case(at):
                             m.d.sync += part.eq(self.i.payload)
@@ -144,7 +154,7 @@ class Bridge(wiring.Component):
                                     ].any()
                                 ),
                             ]
-                with m.If(self.position == HEADER - 1):
+                with m.If(position == HEADER - 1):
                     m.next = "BEGIN"
         with m.State("BEGIN"):
             with m.If(self.in_identity):
@@ -159,8 +169,8 @@ class Bridge(wiring.Component):
             with m.Else():
                 m.next = "SEQUENCE"
 
-    def _write(self, m):
-        """A write's bytes, word by word."""
+    def _write(self, m, step):
+        """A write's bytes, word by word; `step` goes on to the next byte."""
         with m.State("WRITE"):  # gather a word's bytes
             with m.If(self.left == 0):
                 m.next = "WRITTEN"
@@ -178,7 +188,7 @@ class Bridge(wiring.Component):
                     ):
                         m.next = "WRITE_ADDRESS"
                     with m.Else():
-                        m.d.sync += self.step
+                        m.d.sync += step
         # the data follow the address's offer: a memory may wait for them before it takes that
         addressed, data_done = Signal(), Signal()
         with m.State("WRITE_ADDRESS"):
@@ -192,7 +202,7 @@ class Bridge(wiring.Component):
         with m.State("WRITE_ANSWER"):
             valid, response = self._answer(m, "b", 1)
             with m.If(valid):
-                m.d.sync += [self.status.eq(self.status | response), self.strobes.eq(0), *self.step]
+                m.d.sync += [self.status.eq(self.status | response), self.strobes.eq(0), *step]
                 m.next = "WRITE"
         with m.State("WRITTEN"):
             with m.If(self.again):
@@ -213,7 +223,7 @@ class Bridge(wiring.Component):
                 with m.If(self.o.ready):
                     m.next = then
 
-    def _read(self, m):
+    def _read(self, m, step):
         """A read's bytes, and the answer's end."""
         with m.State("READ"):  # bytes that nothing is asked for
             with m.If(self.left == 0):
@@ -226,7 +236,7 @@ class Bridge(wiring.Component):
                     rom = Array(Const(byte, 8) for byte in self.identity.encode())
                     m.d.comb += self.o.p.data.eq(rom[self.address[:4]])
                 with m.If(self.o.ready):
-                    m.d.sync += self.step
+                    m.d.sync += step
         with m.State("READ_ADDRESS"), m.If(self._ask(m, "ar", 1)):
             m.next = "READ_ANSWER"
         # the bus holds its word until the last of its bytes is sent
@@ -247,7 +257,7 @@ class Bridge(wiring.Component):
         with m.State("READ_BYTE"):  # from a register: the way from a memory's data is long
             m.d.comb += [self.o.valid.eq(1), self.o.p.data.eq(self.byte)]
             with m.If(self.o.ready):
-                m.d.sync += self.step
+                m.d.sync += step
                 m.next = "READ_ANSWER"
                 with m.If(self.edge | (self.left == 1)):
                     m.next = "READ_TAKEN"

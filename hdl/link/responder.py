@@ -1,16 +1,19 @@
 """Sessions and sequences: which request is done, and what is answered. Twin of `models.link.envelope.Envelope`."""
 
+from functools import cached_property
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.link.envelope import LONGEST, SILENCE, WINDOW
+from ...models.link.envelope import LONGEST
 from ...models.link.frames import HEADER, MAXIMUM, RESPONSE, Space, Status
 from ..apart import APART
 from ..memory.axi import AXI4
 from ..memory.splitter import command_shape
 from .datagrams import BYTES, HEAD, WORD
 from .pusher import PUSHING
+from .session import Session
 
 #: bytes of an answer before its data
 _ANSWER = 28
@@ -53,12 +56,54 @@ class Responder(wiring.Component):
             }
         )
 
+        self.session = Session()
+        self.head = Signal(8 * (peer + HEAD))  # the peer before it
+        self.asked = data.View(_REQUEST, self.head[8 * peer :])
+        self.at = Signal(range(peer + _ANSWER))  # in a head
+        self.left = Signal(range(LONGEST + 1))  # bytes of the request that are not done
+        self.piece = Signal(range(MAXIMUM + 1))  # of them in this piece
+        self.place = Signal(32)  # its address
+        self.far = Signal()  # that has more bits
+        self.filled = Signal(range(LONGEST + 1))  # bytes that were read
+        self.status = Signal(3)
+        self.turn = Signal()  # a bridge does register writes of the same sequence once
+        # statuses that the session keeps
+        self.worst = Signal(2)  # of all its writes to memory
+        self.wrote = Signal(2)  # of the last one to registers
+        self.again = Signal()  # the request's sequence was done before
+        self.taken = Signal()  # it is done now
+
+    @cached_property
+    def writes(self):
+        return self.asked.kind[0]
+
+    @cached_property
+    def opens(self):
+        """The request is for the device."""
+        return (self.asked.kind[1:6] == Space.IDENTITY) & ~self.writes
+
+    @cached_property
+    def in_registers(self):
+        return self.asked.kind[1:6] == Space.REGISTERS
+
+    @cached_property
+    def in_memory(self):
+        return self.asked.kind[1:6] == Space.MEMORY
+
+    @cached_property
+    def in_ring(self):
+        return Const(self.rings, 1) & (self.asked.kind[1:6] == Space.RING)
+
     def elaborate(self, platform):
         m = Module()
         m.submodules.found = content = memory.Memory(shape=8, depth=LONGEST, init=[], attrs=APART)
         store, load = content.write_port(), content.read_port()
-        self._fields(m)
-        self._session(m)
+        m.submodules.session = session = self.session
+        m.d.comb += [
+            session.number.eq(self.asked.number),
+            session.sequence.eq(self.asked.sequence),
+            session.tick.eq(self.tick),
+        ]
         with m.FSM(name="responder"):
             self._decide(m)
             self._fill(m)
@@ -67,36 +112,6 @@ class Responder(wiring.Component):
             self._settle(m)
             self._answer(m, load)
         return m
-
-    def _fields(self, m):
-        """What the request says, and what becomes of it."""
-        self.head = Signal(8 * (self.peer + HEAD))  # the peer before it
-        self.asked = asked = data.View(_REQUEST, self.head[8 * self.peer :])
-        self.writes, space = asked.kind[0], asked.kind[1:6]
-        self.opens = (space == Space.IDENTITY) & ~self.writes
-        self.in_registers, self.in_memory = space == Space.REGISTERS, space == Space.MEMORY
-        self.in_ring = Const(self.rings, 1) & (space == Space.RING)
-        self.at = Signal(range(self.peer + _ANSWER))  # in a head
-        self.left = Signal(range(LONGEST + 1))  # bytes of the request that are not done
-        self.piece = Signal(range(MAXIMUM + 1))  # of them in this piece
-        self.place, self.far = Signal(32), Signal()  # its address; whether that has more bits
-        self.filled = Signal(range(LONGEST + 1))  # bytes that were read
-        self.status = Signal(3)
-        self.lane = Signal(range(WORD))  # of a word that is asked byte by byte
-        self.turn = Signal()  # a bridge does register writes of the same sequence once
-
-    def _session(self, m):
-        """Whose the device is, and what it has of that session."""
-        self.mine = Signal(32)
-        self.first = Signal(32)
-        self.bitmap = Signal(WINDOW)
-        self.quiet = Signal(range(SILENCE + 1))
-        self.worst, self.wrote = Signal(2), Signal(2)
-        self.distance = Signal(32)
-        self.again, self.taken = Signal(), Signal()
-        m.d.comb += self.distance.eq(self.asked.sequence - self.first)
-        with m.If(self.tick & (self.quiet != SILENCE)):
-            m.d.sync += self.quiet.eq(self.quiet + 1)
 
     def _decide(self, m):
         with m.State("HEAD"):
@@ -113,17 +128,17 @@ class Responder(wiring.Component):
         with m.State("DECIDE"):
             below, above = self.asked.address[:32], self.asked.address[32:]
             m.d.sync += self.left.eq(self.asked.length)
-            m.d.sync += [self.place.eq(below), self.far.eq(above.any()), self.lane.eq(0)]
+            m.d.sync += [self.place.eq(below), self.far.eq(above.any())]
             m.next = "DRAIN"
             with m.If(self.opens):
-                self._open(m, (below == self.mine) & ~above.any())
-            with m.Elif((self.asked.number != self.mine) | (self.mine == 0)):
+                self._open(m, (below == self.session.mine) & ~above.any())
+            with m.Elif((self.asked.number != self.session.mine) | (self.session.mine == 0)):
                 m.d.sync += self.status.eq(Status.GONE)
             with m.Else():
-                old = self.distance[-1]
-                again = old | self.bitmap.bit_select(self.distance[:6], 1)
-                m.d.sync += [self.quiet.eq(0), self.again.eq(again), self.taken.eq(~again)]
-                with m.If(~old & (self.distance >= WINDOW)):
+                again = self.session.done
+                m.d.comb += self.session.heard.eq(1)
+                m.d.sync += [self.again.eq(again), self.taken.eq(~again)]
+                with m.If(self.session.far):
                     m.next = "FORGET"
                 with m.Elif(~again | (~self.writes & ~self.in_ring)):
                     m.next = "WAY"
@@ -172,17 +187,13 @@ class Responder(wiring.Component):
 
     def _open(self, m, follows):
         """A request for the device: of the session that has it, or of another one."""
-        silent = (self.quiet == SILENCE) & (self.asked.number != 0)
-        with m.If((self.asked.number == self.mine) | (self.mine == 0) | follows | silent):
-            m.d.sync += [self.quiet.eq(0), self.place.eq(0), self.far.eq(0)]
-            with m.If(self.asked.number != self.mine):
-                m.d.sync += [
-                    self.mine.eq(self.asked.number),
-                    self.first.eq(self.first + WINDOW),
-                    self.bitmap.eq(0),
-                    self.worst.eq(0),
-                    self.wrote.eq(0),
-                ]
+        session, number = self.session, self.asked.number
+        silent = session.silent & (number != 0)
+        with m.If((number == session.mine) | (session.mine == 0) | follows | silent):
+            m.d.comb += [session.heard.eq(1), session.begin.eq(number != session.mine)]
+            m.d.sync += [self.place.eq(0), self.far.eq(0)]
+            with m.If(number != session.mine):
+                m.d.sync += [self.worst.eq(0), self.wrote.eq(0)]
             m.next = "PIECE"
         with m.Else():
             m.d.sync += self.status.eq(Status.BUSY)
@@ -306,15 +317,15 @@ class Responder(wiring.Component):
                 with m.Else():
                     both = self.worst | self.status
                     m.d.sync += [self.worst.eq(both), self.status.eq(both)]
-            with m.If(self.taken):
-                m.d.sync += self.bitmap.bit_select(self.distance[:6], 1).eq(1)
+            m.d.comb += self.session.take.eq(self.taken)
             m.next = "SLIDE"
         with m.State("SLIDE"):
-            with m.If(self.bitmap[0]):
-                m.d.sync += [self.bitmap.eq(self.bitmap >> 1), self.first.eq(self.first + 1)]
-            with m.Else():
+            m.d.comb += self.session.slide.eq(self.session.bitmap[0])
+            with m.If(~self.session.bitmap[0]):
                 m.next = "ANSWER"
-                asked = self.asked.kind[6] | self.again | self.bitmap.any() | self.status.any()
+                asked = (
+                    self.asked.kind[6] | self.again | self.session.bitmap.any() | self.status.any()
+                )
                 with m.If((self.in_memory | self.in_ring) & self.writes & ~asked):
                     m.next = "HEAD"
 
@@ -326,7 +337,8 @@ class Responder(wiring.Component):
             self.status,
             Const(0, 5),
         )
-        head = Cat(head, self.filled, Const(0, 16 - len(self.filled)), self.bitmap, self.first)
+        filled = Cat(self.filled, Const(0, 16 - len(self.filled)))
+        head = Cat(head, filled, self.session.bitmap, self.session.first)
         pages = (
             Mux(self.in_ring & (self.status != Status.GONE), self.pushes.pages, 0)
             if self.rings

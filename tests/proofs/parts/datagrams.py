@@ -90,11 +90,12 @@ def responder() -> Bench:
     b.d.comb += dut.fill_status.eq(b.free("fill_status", 2))
     b.check(
         "memory is filled for the session that has the device",
-        ~dut.fill.valid | ((dut.asked.number == dut.mine) & (dut.mine != 0)),
+        ~dut.fill.valid | ((dut.asked.number == dut.session.mine) & (dut.session.mine != 0)),
     )
     b.check(
         "the bridge is asked for the session that has the device, or for its opening",
-        ~dut.asks.valid | ((dut.asked.number == dut.mine) & ((dut.mine != 0) | dut.opens)),
+        ~dut.asks.valid
+        | ((dut.asked.number == dut.session.mine) & ((dut.session.mine != 0) | dut.opens)),
     )
     b.cover("the bridge is asked", dut.asks.valid)
     b.cover("an answer begins", dut.o.valid)
@@ -184,8 +185,8 @@ PROOFS = [
         responder,
         Defect(
             _R,
-            "(self.asked.number != self.mine) | (self.mine == 0)",
-            "self.asked.number != self.mine",
+            "(self.asked.number != self.session.mine) | (self.session.mine == 0)",
+            "self.asked.number != self.session.mine",
         ),
         covers=26,
         search=30,
