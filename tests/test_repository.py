@@ -478,9 +478,6 @@ class Classes:
 
 #: classes that are larger, to be split
 LARGE = {
-    "penstock.hdl.link.bridge.Bridge",
-    "penstock.hdl.link.responder.Responder",
-    "penstock.hdl.memory.sdram.SdramController",
     "penstock.hdl.omap.engine.MapEngine",
     "penstock.hdl.qr.core.Core",
     "penstock.hdl.qr.fetch.Fetch",
@@ -490,9 +487,6 @@ LARGE = {
     "penstock.hdl.qr.normal_equations.Merge",
     "penstock.hdl.qr.normal_equations.NormalEquationAccumulator",
     "penstock.hdl.qr.solver.Solver",
-    "penstock.hdl.strider.body.Body",
-    "penstock.hdl.strider.front.Front",
-    "penstock.hdl.strider.pipeline.StriderPipeline",
     "penstock.models.target.Target",
 }
 

@@ -1,118 +1,158 @@
-"""The cycle after an issue, in which its address is formed, and the one after that, in which it is compared with the tuple's end."""
+"""The cycles after an issue: its address is formed, and compared with the tuple's end while the window is read."""
 
-from enum import IntEnum
+from itertools import pairwise
 
-from amaranth.hdl import Cat, Const, Signal, signed
-from amaranth.lib import data
+from amaranth.hdl import Cat, Const, Module, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from ...models.strider.isa import Op
-from .decode import Kind, page_bits, place_bits
+from .fetch import alignment, by_type
+from .layouts import (
+    Kind,
+    Origin,
+    bases_layout,
+    issue_layout,
+    length_layout,
+    place_bits,
+    tag_layout,
+    tuple_layout,
+)
 
 
-class Origin(IntEnum):
-    """What an address counts from."""
+class AddressStage(wiring.Component):
+    """Forms the address of each issue, and keeps the bases that addresses count from.
 
-    KNOWN = 0  #: what stands still, as the Strider's state says: `Front._known_origin`
-    PLACE = 1  #: base P
-    ARRAY = 2  #: the last array's header, as if it had 24 bytes
-    LAST = 3  #: the address before this one
-
-
-def order_layout(config):
-    """What an issue asks of the next cycle.
-
-    The address is that of `origin` plus `offset`, with the bits of `mask` cleared; `reach` is `total` bytes further. `move`: base P is set to `reach`;
-    `put`: to the address; `mark`: ARRAY is set to the address.
+    What is issued in cycle t has its address in t + 1, and comes out as `tag` in t + latency - 1, with its window.
     """
-    places = place_bits(config)
-    return data.StructLayout(
-        {"origin": 2, "offset": places, "mask": 3, "total": places, "move": 1, "put": 1, "mark": 1}
-    )
 
-
-class Addresses:
-    """Part of `StriderPipeline`: the registers that addresses count from, and how far the tuple reaches."""
-
-    def _address_registers(self, m):
-        config, inside = self.config, page_bits(self.config)
-        self.places = place_bits(config)
-        self.order = Signal(order_layout(config))  # of the issue
-        self.formed = Signal(order_layout(config))  # of the issue before
-        self.offset, self.start = Signal(inside), Signal(inside)
-        self.place, self.array, self.last = (
-            Signal(self.places),
-            Signal(self.places),
-            Signal(self.places),
+    def __init__(self, config):
+        self.config = config
+        places = place_bits(config)
+        super().__init__(
+            {
+                "i": In(issue_layout(config)),
+                # `i` enters this tuple: base P is where its data begin
+                "enter": In(1),
+                "tuple": In(tuple_layout(config)),
+                "length": In(length_layout()),  # what the window of `tag` says
+                # of the window that is read, and two bus words further on
+                "address": Out(places),
+                "after": Out(places),
+                "tag": Out(tag_layout(config)),
+                # bytes from the window of `tag` to the tuple's end
+                "left": Out(signed(places + 1)),
+                # how many of them are left over by what `begin`s with it (by an array with a 4-byte
+                # header)
+                "spare": Out(signed(places + 1)),
+                "bases": Out(bases_layout()),
+            }
         )
-        self.end_next, self.end = Signal(inside), Signal(inside)
-        self.shrink = Signal()  # the array's header turned out to have 21 bytes
-        self.known_origin = Signal(inside)  # `Origin.KNOWN` of the issue before
-        m.d.sync += self.formed.eq(self.order)
+        self.place = Signal(places)  # base P
+        self.array = Signal(places)  # base A
+        self.last = Signal(places)  # the address before
+        self.crooked = Signal()  # it is not aligned as its type is
+        # cycles since the header of an array was issued that may be short
+        self.growing = Signal(config.latency - 1)
+        self.grows = Signal()  # such a header is under way: bases may still change
 
-    def _form(self, m, before):
-        """Form an issue's address, one cycle later; `before` is the tag of the issue that is measured next. Return the address and its reach."""
-        config, d, order = self.config, self.decoder, self.formed
-        fixed = config.fixed
-        origin = Signal(self.places)
-        bases = {
-            Origin.KNOWN: self.known_origin,
-            Origin.PLACE: self.place,
-            Origin.ARRAY: self.array,
-            Origin.LAST: self.last,
-        }
-        with m.Switch(order.origin):
-            for code, base in bases.items():
+    def elaborate(self, platform):
+        m = Module()
+        issue = Signal(issue_layout(self.config))  # of the cycle before
+        m.d.sync += issue.eq(self.i)
+        names = ("waiting", "measuring", "decoded")[5 - self.config.latency :]
+        tags = [issue.tag, *(Signal(tag_layout(self.config), name=name) for name in names)]
+        m.d.sync += [later.eq(earlier) for earlier, later in pairwise(tags)]
+        m.d.comb += self.tag.eq(tags[-1])
+
+        address, reach = self._form(m, issue)
+        self._move(m, issue, address, reach)
+        self._measure(m, tags, address, reach)
+        self._settle(m)
+        crooked = Signal()
+        m.d.comb += crooked.eq((address[:3] & by_type(self.config, alignment, issue.tag.type)) != 0)
+        m.d.sync += [tags[1].unaligned.eq(crooked), self.crooked.eq(crooked)]
+        return m
+
+    def _form(self, m, issue):
+        """Return the address of an issue and its reach."""
+        places = place_bits(self.config)
+        origin, total, further = Signal(places), Signal(places), Signal(places)
+        address, reach = Signal(places), Signal(places)
+        with m.Switch(issue.origin):
+            for code, base in (
+                (Origin.ANCHOR, issue.anchor),
+                (Origin.PLACE, self.place),
+                (Origin.ARRAY, self.array),
+                (Origin.LAST, self.last),
+            ):
                 with m.Case(code):
                     m.d.comb += origin.eq(base)
-        total, address, reach = Signal(self.places), Signal(self.places), Signal(self.places)
-        # beside the address, not behind it
-        further, after = Signal(self.places), Signal(self.places)
         m.d.comb += [
-            total.eq(origin + order.offset),
-            address.eq(Cat(total[:3] & ~order.mask, total[3:])),
-            reach.eq(address + order.total),
-            further.eq(order.offset + 2 * config.bus_bytes),
-            after.eq(origin + further),
-            self.pages.address.eq(address),
-            self.pages.after.eq(after),
+            total.eq(origin + issue.offset),
+            address.eq(Cat(total[:3] & ~issue.mask, total[3:])),
+            reach.eq(address + issue.total),
+            self.address.eq(address),
+            # beside the address, not behind it
+            further.eq(issue.offset + 2 * self.config.bus_bytes),
+            self.after.eq(origin + further),
         ]
-        m.d.sync += self.last.eq(address)
-        with m.If(self.shrink):
-            m.d.sync += [self.array.eq(self.array - 3), self.place.eq(self.place - 3)]
-        if fixed is None or Op.VAR in fixed.ops:
-            with m.If(d.value & ~d.again):
-                m.d.sync += self.place.eq(self.place + d.size)
-        with m.If(order.move):
-            m.d.sync += self.place.eq(reach)
-        with m.If(order.put):
-            m.d.sync += self.place.eq(address)
-        with m.If(order.mark):
-            m.d.sync += self.array.eq(address)
-        with m.If(before.enter):  # the windows issued before it are compared by now
-            m.d.sync += self.end.eq(self.end_next)
         return address, reach
 
-    def _measure(self, m, tag, address, reach):
-        """Say how far it is from a window's place, and from the end of what begins with it, to the tuple's end; both a cycle later."""
-        if self.config.latency > 4:
-            formed, reached = Signal(self.places), Signal(self.places)
-            m.d.sync += [formed.eq(address), reached.eq(reach)]
-            address, reach = formed, reached
-        at, far = Signal(self.places), Signal(self.places)
-        left, spare = Signal(signed(self.places + 1)), Signal(signed(self.places + 1))
-        m.d.sync += [at.eq(address), far.eq(reach)]
-        first = ~((tag.kind == Kind.ARRAY) & (tag.part != 0))
+    def _move(self, m, issue, address, reach):
+        """Set the bases; the tuple that `i` enters comes last."""
+        fixed = self.config.fixed
+        m.d.sync += self.last.eq(address)
+        with m.If(self.growing[-1] & self.length.short):
+            m.d.sync += [self.array.eq(self.array - 3), self.place.eq(self.place - 3)]
+        if fixed is None or Op.VAR in fixed.ops:
+            with m.If((self.tag.kind == Kind.VALUE) & ~self.length.again):
+                m.d.sync += self.place.eq(self.place + self.length.size)
+        with m.If(issue.move):
+            m.d.sync += self.place.eq(reach)
+        with m.If(issue.put):
+            m.d.sync += self.place.eq(address)
+        with m.If(issue.mark):
+            m.d.sync += self.array.eq(address)
+        with m.If(self.enter):
+            m.d.sync += self.place.eq(self.tuple.data)
+
+    def _measure(self, m, tags, address, reach):
+        """Say how far it is from a window's place, and from the end of what begins with it, to the tuple's end."""
+        places = place_bits(self.config)
+        following, end = Signal.like(self.tuple.finish), Signal.like(self.tuple.finish)
+        with m.If(self.enter):
+            m.d.sync += following.eq(self.tuple.finish)
+        with m.If(tags[-3].enter):  # the windows issued before it are compared by now
+            m.d.sync += end.eq(following)
+        for _ in range(self.config.latency - 3):
+            at, far = Signal(places), Signal(places)
+            m.d.sync += [at.eq(address), far.eq(reach)]
+            address, reach = at, far
+        measured = tags[-2]
+        first = ~((measured.kind == Kind.ARRAY) & (measured.part != 0))
         if self.config.fixed is not None and Op.ARR not in self.config.fixed.ops:
             first = Const(1)
         with m.If(first):
-            m.d.sync += [left.eq(self.end - at), spare.eq(self.end - far)]
-        m.d.comb += [self.decoder.left.eq(left), self.decoder.spare.eq(spare)]
+            m.d.sync += [self.left.eq(end - address), self.spare.eq(end - reach)]
 
-    def _enter_tuple(self, m):
-        d = self.decoder
-        m.d.sync += [
-            self.offset.eq(self.next_offset),
-            self.start.eq(d.data),
-            self.place.eq(d.data),
-            self.end_next.eq(self.next_finish),
+    def _settle(self, m):
+        """Say when a base that is moved may be decided by: what moves it has its address two cycles later, its window `latency` cycles."""
+        bases, unsettled = self.bases, Signal.like(self.growing)
+        moves = self.i.open.replicate(len(unsettled)) | self.i.move
+        shifts = self.i.open & self.i.mark
+        with m.If(self.enter):
+            m.d.sync += [self.growing.eq(0), self.grows.eq(0), unsettled.eq(0)]
+        with m.Else():
+            m.d.sync += [
+                self.growing.eq(Cat(shifts, self.growing)),
+                self.grows.eq(shifts | self.growing[:-2].any()),
+                unsettled.eq((unsettled >> 1) | moves),
+            ]
+        m.d.comb += [
+            bases.place.eq(self.place),
+            bases.array.eq(self.array),
+            bases.grows.eq(self.grows),
+            bases.unsettled.eq(unsettled[0]),
+            bases.crooked.eq(self.crooked),
         ]

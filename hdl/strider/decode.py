@@ -1,7 +1,7 @@
 """The decode stage of a Strider: what the bytes of a window mean, and what is wrong with them."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
-from amaranth.lib import data, enum, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.heap import page as p
@@ -9,73 +9,17 @@ from ...models.heap.schema import TYPES
 from ...models.strider.errors import PageError
 from ...models.strider.isa import FIXED_TYPES, Op
 from ...models.strider.machine import ARRAY_HEADER, PAGE_FIELDS, TUPLE_FIELDS
-
-#: bits of an address within a page, sums of addresses and lengths included
-PLACE_BITS = 20
-
-
-def place_bits(config):
-    """Bits of an address within the page and all that is added to it."""
-    return PLACE_BITS if config.fixed is None else config.fixed.place_bits
-
-
-def page_bits(config):
-    """Bits of a place within the page, its end included."""
-    return config.page_size.bit_length()
-
-
-def beat_bits(config):
-    """Bits of a beat's number in its tuple, and of the one after the last."""
-    return 16 if config.fixed is None else config.beats.bit_length()
-
-
-class Kind(enum.Enum, shape=4):
-    """What a window was read for."""
-
-    NONE = 0
-    PAGE = 1  #: page header
-    POINTERS = 2  #: line pointers
-    HEADER = 3  #: tuple header
-    BITS = 4  #: null bitmap
-    PROBE = 5  #: the byte where padding or an array with a 1-byte header may be
-    ARRAY = 6  #: an array's header
-    VALUE = 7  #: header of a variable-length value
-    DATA = 8  #: values for the tuple buffer
-    INSERT = 9  #: a constant for the tuple buffer
-
-
-def tag_layout(config):
-    """What accompanies a window from its issue to the tuple buffer.
-
-    `begin`: the tuple must be long enough for what is issued. `code` is an error found at the issue. `enter`: the issue enters a tuple; `token`: it is
-    an error that the front has found. `commit` completes a tuple, `end` a page. `skip` counts a tuple left out. `value` is a constant, or the bytes of
-    an array's elements; `over`, `nan`: the constant stands for a value that does not fit.
-    """
-    widest = max(config.elements(name) for name in config.types)
-    return data.StructLayout(
-        {
-            "kind": Kind,
-            "part": 3,
-            "final": 1,
-            "begin": 1,
-            "enter": 1,
-            "token": 1,
-            "code": 8,
-            "commit": 1,
-            "end": 1,
-            "skip": 1,
-            "type": 3,
-            "count": range(widest + 1),
-            "half": 1,
-            "beat": beat_bits(config),
-            "lane": range(config.lanes),
-            "value": 32,
-            "big": 1,
-            "unaligned": 1,
-            "over": 1,
-            "nan": 1,
-        }
-    )
+from .layouts import (
+    PLACE_BITS,
+    Kind,
+    header_layout,
+    length_layout,
+    page_bits,
+    page_layout,
+    place_bits,
+    setup_layout,
+    tag_layout,
+)
 
 
 class Decoder(wiring.Component):
@@ -84,16 +28,12 @@ class Decoder(wiring.Component):
     def __init__(self, config):
         self.config = config
         places, inside = place_bits(config), page_bits(config)
-        self.places = places
         super().__init__(
             {
                 # a window and what it was read for
                 "tag": In(tag_layout(config)),
                 "window": In(8 * config.bus_bytes),
-                "all": In(1),  # every tuple is visible
-                "columns": In(11),  # of the schema
-                "need": In(16),  # attributes that the dense part needs
-                "version": In(16),  # the page header's version field
+                "setup": In(setup_layout()),
                 # where the tuple whose header is read begins and ends
                 "offset": In(inside),
                 "finish": In(inside),
@@ -105,30 +45,12 @@ class Decoder(wiring.Component):
                 "spare": In(signed(places + 1)),
                 "code": Out(8),  # the first error, from the cycle after its tag on
                 "at": Out(13),  # its line pointer
-                # a window of this kind; `header` with the header's last part
-                "pointers": Out(1),
-                "header": Out(1),
-                "bits": Out(1),
-                "value": Out(1),
-                "short": Out(1),  # of an array's first part: the varlena header is one byte long
-                "size": Out(16),  # with `value`: its length
-                "again": Out(1),  # with `value`: what was read is padding instead
-                # kept
-                "visible": Out(1),
-                "lower": Out(inside),
-                "upper": Out(inside),
-                "special": Out(inside),
-                "beyond": Out(1),
-                "fresh": Out(1),
-                "stale": Out(1),
-                "natts": Out(11),
-                "nulls": Out(1),
-                "data": Out(inside),
-                "invisible": Out(1),
-                "fault": Out(8),
-                "dense": Out(1),
-                "odd": Out(1),
-                "padded": Out(1),
+                "length": Out(length_layout()),
+                # of the last headers
+                "page": Out(page_layout(config)),
+                "header": Out(header_layout(config)),
+                "odd": Out(1),  # the byte of the last `PROBE` was an array's 1-byte header
+                "padded": Out(1),  # the last value's header was padding
             }
         )
 
@@ -136,9 +58,6 @@ class Decoder(wiring.Component):
         m = Module()
         tag, fixed = self.tag, self.config.fixed
         ops = set(Op) if fixed is None else fixed.ops
-        for name, kind in (("pointers", Kind.POINTERS), ("bits", Kind.BITS), ("value", Kind.VALUE)):
-            m.d.comb += getattr(self, name).eq(tag.kind == kind)
-        m.d.comb += self.header.eq((tag.kind == Kind.HEADER) & tag.final)
         # what is wrong with this tag (but for `array`, of which it is said a cycle later); the first error stays
         self.tag_error = tag_error = Signal(8)
         self.array = Signal(5)
@@ -183,22 +102,28 @@ class Decoder(wiring.Component):
 
         here, flags = field(10)
         with m.If(here):
-            m.d.sync += self.visible.eq(flags[2])
+            m.d.sync += self.page.visible.eq(flags[2])
         here, lower = field(12)
         _, upper = field(14)
         with m.If(here):
-            m.d.sync += [self.lower.eq(lower), self.upper.eq(upper), self.fresh.eq(upper == 0)]
+            m.d.sync += [
+                self.page.lower.eq(lower),
+                self.page.upper.eq(upper),
+                self.page.fresh.eq(upper == 0),
+            ]
         apart, special = field(16)
         _, version = field(18)
         over = Signal()
         m.d.comb += over.eq(lower[inside:].any() | upper[inside:].any())
         with m.If(here):
-            m.d.sync += self.beyond.eq(over)
+            m.d.sync += self.page.beyond.eq(over)
         with m.If(apart):
             m.d.sync += [
-                self.special.eq(special),
-                self.stale.eq(version != self.version),
-                self.beyond.eq((over if bus >= count else self.beyond) | special[inside:].any()),
+                self.page.special.eq(special),
+                self.page.stale.eq(version != self.setup.version),
+                self.page.beyond.eq(
+                    (over if bus >= count else self.page.beyond) | special[inside:].any()
+                ),
             ]
 
     def _visibility(self, m, mask):
@@ -211,7 +136,7 @@ class Decoder(wiring.Component):
         locked = (
             mask & (p.HEAP_XMAX_IS_MULTI | p.HEAP_XMAX_EXCL_LOCK | p.HEAP_XMAX_KEYSHR_LOCK)
         ) == p.HEAP_XMAX_EXCL_LOCK
-        with m.If(self.all):
+        with m.If(self.setup.all | self.page.visible):
             pass
         with m.Elif(has(p.HEAP_MOVED) | ~has(p.HEAP_XMIN_FROZEN)):
             m.d.comb += undecided.eq(1)
@@ -234,13 +159,13 @@ class Decoder(wiring.Component):
         if bus < sum(TUPLE_FIELDS) - TUPLE_FIELDS[0]:
             kept = Signal()
             with m.If((tag.kind == Kind.HEADER) & ~tag.final):
-                m.d.sync += [self.natts.eq(raw[:few]), kept.eq(raw > self.columns)]
-            m.d.comb += [natts.eq(self.natts), over.eq(kept)]
+                m.d.sync += [self.header.natts.eq(raw[:few]), kept.eq(raw > self.setup.columns)]
+            m.d.comb += [natts.eq(self.header.natts), over.eq(kept)]
             mask, hoff = self.window[0:16], self.window[16:24]
         else:
-            with m.If(self.header):
-                m.d.sync += self.natts.eq(raw[:few])
-            m.d.comb += [natts.eq(raw[:few]), over.eq(raw > self.columns)]
+            with m.If((tag.kind == Kind.HEADER) & tag.final):
+                m.d.sync += self.header.natts.eq(raw[:few])
+            m.d.comb += [natts.eq(raw[:few]), over.eq(raw > self.setup.columns)]
             mask, hoff = self.window[32:48], self.window[48:56]
 
         undecided, invisible = self._visibility(m, mask)
@@ -251,7 +176,7 @@ class Decoder(wiring.Component):
             if fixed is not None and fixed.setup.attr <= 8
             else Mux(nulls, (natts + 64 + 8 * p.TUPLE_BITMAP - 1) >> 6, 3)
         )
-        start = Signal(len(self.data) + 1)
+        start = Signal(len(self.header.data) + 1)
         m.d.comb += start.eq(Cat(Const(0, 3), self.offset[3:] + hoff[3:]))
         fault = Signal(8)
         with m.If(undecided):
@@ -260,13 +185,13 @@ class Decoder(wiring.Component):
             m.d.comb += fault.eq(PageError.TUPLE_NATTS)
         with m.Elif((hoff[:3] != 0) | (hoff[3:] < least) | (start > self.finish)):
             m.d.comb += fault.eq(PageError.TUPLE_HEADER)
-        with m.If(self.header):
+        with m.If((tag.kind == Kind.HEADER) & tag.final):
             m.d.sync += [
-                self.nulls.eq(nulls),
-                self.data.eq(start),
-                self.invisible.eq(invisible),
-                self.fault.eq(Mux(invisible, 0, fault)),
-                self.dense.eq(~nulls & (natts >= self.need)),
+                self.header.nulls.eq(nulls),
+                self.header.data.eq(start),
+                self.header.invisible.eq(invisible),
+                self.header.fault.eq(Mux(invisible, 0, fault)),
+                self.header.dense.eq(~nulls & (natts >= self.setup.need)),
             ]
 
     def _expected(self, m):
@@ -308,7 +233,7 @@ class Decoder(wiring.Component):
     def _array(self, m):
         tag, bus = self.tag, self.config.bus_bytes
         first = self.window[:8]
-        m.d.comb += self.short.eq(first[0])
+        m.d.comb += self.length.short.eq(first[0])
         narrow = self.left < ARRAY_HEADER - 3
         with m.If(tag.kind == Kind.PROBE):
             m.d.sync += self.odd.eq(first[0])
@@ -351,22 +276,25 @@ class Decoder(wiring.Component):
         tag = self.tag
         first, word = self.window[:8], self.window[:32]
         external = first == p.VARATT_EXTERNAL
-        m.d.comb += [self.again.eq(tag.unaligned & ~first[0]), self.size.eq(word[2:18])]
+        m.d.comb += [
+            self.length.again.eq(tag.unaligned & ~first[0]),
+            self.length.size.eq(word[2:18]),
+        ]
         with m.If(external):
-            m.d.comb += self.size.eq(p.VARATT_EXTERNAL_SIZE)
+            m.d.comb += self.length.size.eq(p.VARATT_EXTERNAL_SIZE)
         with m.Elif(first[0]):
-            m.d.comb += self.size.eq(first >> 1)
-        with m.If(self.value):
-            m.d.sync += self.padded.eq(self.again)
+            m.d.comb += self.length.size.eq(first >> 1)
+        with m.If(tag.kind == Kind.VALUE):
+            m.d.sync += self.padded.eq(self.length.again)
             with m.If(self.left <= 0):
                 m.d.comb += self.tag_error.eq(PageError.TUPLE_LENGTH)
-            with m.Elif(self.again):
+            with m.Elif(self.length.again):
                 with m.If(first != 0):
                     m.d.comb += self.tag_error.eq(PageError.TUPLE_LENGTH)
             with m.Elif(external & (self.left >= 2) & (word[8:16] != 18)):
                 m.d.comb += self.tag_error.eq(PageError.TUPLE_EXTERNAL)
             with m.Elif(
                 (~first[0] & ((self.left < 4) | word[18:].any() | (word[2:18] < 4)))
-                | (self.left < self.size)
+                | (self.left < self.length.size)
             ):
                 m.d.comb += self.tag_error.eq(PageError.TUPLE_LENGTH)

@@ -1,17 +1,28 @@
-"""The Strider's front: page header, line pointers, tuple headers."""
+"""The front of a Strider: page header, line pointers, tuple headers."""
 
-from amaranth.hdl import Cat, Const, Mux, Signal
-from amaranth.lib import enum
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, enum, wiring
+from amaranth.lib.wiring import In, Out
 
 from ...models.heap import page as p
 from ...models.strider.errors import PageError
 from ...models.strider.isa import Op
 from ...models.strider.machine import PAGE_FIELDS, TUPLE_FIELDS
-from .address import Origin
-from .decode import Kind, page_bits
-
-#: words of a page before its line pointers
-_HEADER_WORDS = p.PAGE_HEADER_SIZE // p.LP_SIZE
+from ..stream.passing import fields
+from .fetch import instruction_layout
+from .layouts import (
+    Kind,
+    Origin,
+    header_layout,
+    issue_layout,
+    page_bits,
+    page_layout,
+    policy_layout,
+    setup_layout,
+    tag_layout,
+    tuple_layout,
+)
+from .pointers import HEADER_WORDS, LinePointers, Target
 
 
 class State(enum.Enum, shape=4):
@@ -24,324 +35,283 @@ class State(enum.Enum, shape=4):
     SCAN_MORE = 6  # the second read of a tuple header
     SCAN_REFILL = 7  # the next window of line pointers
     LOOP = 8  # `bentr`
-    BODY = 9  # every other instruction
+    BODY = 9  # every other instruction: `Body` issues
     HALT = 10  # after an error
 
 
-class Pointer(enum.Enum, shape=2):
-    """What a line pointer leads to."""
+class Front(wiring.Component):
+    """Finds tuples, judges them, and enters them one after the other.
 
-    TUPLE = 0
-    PASS = 1
-    BOUNDS = 2  #: an error
-    FLAGS = 3  #: an error
+    While a tuple is entered, the header of the next one is read. Then the body has its turn, from the first cycle of `active` to `ended`.
+    """
 
-
-class Front:
-    """Part of `StriderPipeline`: finds tuples and judges them. Line pointers are looked at one ahead, where they leave the window or the queue behind it."""
-
-    def _front_registers(self, m):
-        config, decoder = self.config, self.decoder
-        per_window = config.bus_bytes // p.LP_SIZE
+    def __init__(self, config):
+        self.config = config
         inside = page_bits(config)
-        self.all = Signal()
-        self.version = Signal(16)
-        # the next line pointer, in words from the page's start
-        self.entry = Signal(inside - 2, init=_HEADER_WORDS)
-        self.queued = Signal(range(per_window))  # line pointers behind the next one
-        self.queue_busy = Signal()
-        # the next line pointer is there; what it is
-        self.known, self.kind = Signal(), Signal(Pointer)
-        self.known_offset, self.known_finish = Signal(inside), Signal(inside)
-        # where a tuple it leads to would end, it is not within the page's tuples
-        self.past = Signal()
-        m.d.comb += self.past.eq(self.known_finish > decoder.special)
-        # of the tuple whose header is read
-        self.next_offset, self.next_finish = Signal(inside), Signal(inside)
-        self.next_valid, self.next_end, self.next_error = Signal(), Signal(), Signal()
-        self.next_code = Signal(8)
-        self.inside = Signal()  # after the scan a tuple's body follows
-        # the scan takes a step; `inside` in this step
-        self.scanning, self.going = Signal(), Signal()
-        self.take = Signal()  # the next line pointer is used
-        self.over, self.final = Signal(), Signal()  # there is no next line pointer; it is the last
+        super().__init__(
+            {
+                # a window, what it was read for, and what the last headers say
+                "tag": In(tag_layout(config)),
+                "window": In(8 * config.bus_bytes),
+                "page": In(page_layout(config)),
+                "header": In(header_layout(config)),
+                "instruction": In(instruction_layout(config)),
+                "full": In(1),  # a page buffer is full
+                "room": In(1),  # a slot of the tuple buffer is free
+                "ended": In(1),  # the body's last issue for a tuple
+                "failed": In(1),  # there was an error
+                "o": Out(issue_layout(config)),
+                "taken": Out(1),  # an error or a page's end is issued, which takes a slot
+                "freed": Out(1),  # a page is done with
+                # the next tuple, which is entered with `enter`
+                "tuple": Out(tuple_layout(config)),
+                "enter": Out(1),
+                "waiting": Out(1),  # the instruction is to be `bentr`
+                "active": Out(1),  # the body issues
+                # where the program goes on
+                "to_page": Out(1),  # at `readB`
+                "to_tuple": Out(1),  # at `bentr`
+                "setup": Out(setup_layout()),
+                "policy": Out(policy_layout()),
+                "line": Out(13),  # the line pointer that an `enter` or `token` of `tag` is about
+            }
+        )
+        self.pointers = LinePointers(config)
+        self.state = Signal(State)
+        self.part = Signal(range(max(self.page_parts, config.latency - 2)))  # of `state`
+        # what `bentr` meets next: a tuple, if `end` or `error` is not set
+        self.next = Signal(
+            data.StructLayout(
+                {"valid": 1, "end": 1, "error": 1, "code": 8, "offset": inside, "finish": inside}
+            )
+        )
+        self.inside = Signal()  # behind the scan comes the body of a tuple
+        self.scanning = Signal()  # the scan takes a step
+        self.going = Signal()  # `inside` in this step
+
+    @property
+    def page_parts(self):
+        """Windows of a page header."""
+        return -(-PAGE_FIELDS[1] // self.config.bus_bytes)
+
+    def elaborate(self, platform):
+        m, header = Module(), self.header
+        m.submodules.pointers = pointers = self.pointers
         m.d.comb += [
-            decoder.all.eq(self.all),
-            decoder.version.eq(self.version),
-            decoder.offset.eq(self.next_offset),
-            decoder.finish.eq(self.next_finish),
+            *fields(pointers, tag=self.tag, window=self.window, page=self.page),
+            *fields(self.tuple, offset=self.next.offset, finish=self.next.finish),
+            *fields(self.tuple, data=header.data, natts=header.natts, nulls=header.nulls),
+            self.waiting.eq(self.state == State.LOOP),
+            self.active.eq(self.state == State.BODY),
         ]
-        if (fixed := config.fixed) is not None:
-            m.d.comb += [
-                self.version.eq(fixed.setup.offset),
-                decoder.columns.eq(fixed.setup.attr),
-                decoder.need.eq(fixed.setup.count),
-            ]
-            if fixed.setup.flag:
-                m.d.comb += decoder.all.eq(1)
-            m.d.comb += [
-                self.policy.saturate.eq(fixed.setup.keep),
-                self.policy.skip.eq(fixed.setup.test),
-                self.policy.go.eq(fixed.setup.use),
-            ]
-        self._look_ahead(m, per_window)
-        with m.If(decoder.header):
-            m.d.sync += self.next_valid.eq(1)
+        self._anchor(m)
+        self._line(m)
+        if self.config.fixed is not None:
+            setup, policy = _settings(self.config.fixed.setup)
+            m.d.comb += [*fields(self.setup, **setup), *fields(self.policy, **policy)]
+        with m.If((self.tag.kind == Kind.HEADER) & self.tag.final):
+            m.d.sync += self.next.valid.eq(1)
+        self._states(m)
+        # what the scan sets goes before what the state sets
+        with m.If(self.scanning):
+            self._scan(m)
+        halt = Signal()
+        m.d.sync += halt.eq(self.failed)
+        with m.If(halt):
+            m.d.sync += self.state.eq(State.HALT)
+        return m
 
-    def _look_ahead(self, m, per_window):
-        d, inside = self.decoder, page_bits(self.config)
-        queue = Signal(32 * (per_window - 1))
-        entry = Signal(32)
-        m.d.comb += entry.eq(Mux(d.pointers, d.window, queue) if per_window > 1 else d.window)
-        offset, flags, length = entry[:15], entry[15:17], entry[17:]
-        finish = Signal(16)
-        m.d.comb += finish.eq(offset + length)
-        outside = (
-            offset[:3].any()
-            | (offset[:inside] < d.upper)
-            | finish[inside:].any()
-            | ((length[3:5] != 3) & ~length[5:].any())
-        )
-        target = (offset != 0) & (offset + _HEADER_WORDS <= d.lower[2:])  # of a redirect
-        kind = Signal(Pointer)
-        with m.If(flags == p.LP_NORMAL):
-            m.d.comb += kind.eq(Mux(outside, Pointer.BOUNDS, Pointer.TUPLE))
-        with m.Elif(
-            ((flags == p.LP_UNUSED) & length.any())
-            | ((flags == p.LP_REDIRECT) & (length.any() | ~target))
-        ):
-            m.d.comb += kind.eq(Pointer.FLAGS)
-        with m.Else():
-            m.d.comb += kind.eq(Pointer.PASS)
-        with m.If(self.take):
-            m.d.sync += self.known.eq(0)
-        fill = d.pointers
-        if per_window > 1:
-            with m.If(d.pointers):
-                m.d.sync += [queue.eq(d.window[32:]), self.queued.eq(per_window - 1)]
-            with m.Elif(self.take & (self.queued != 0)):
-                m.d.sync += [queue.eq(queue[32:]), self.queued.eq(self.queued - 1)]
-            fill = d.pointers | (self.take & (self.queued != 0))
-        with m.If(fill):
-            m.d.sync += [
-                self.known.eq(1),
-                self.kind.eq(kind),
-                self.known_offset.eq(offset),
-                self.known_finish.eq(finish),
-            ]
-        with m.If(d.pointers):
-            m.d.sync += self.queue_busy.eq(0)
+    def _states(self, m):
+        """What is issued in each state."""
+        with m.Switch(self.state):
+            with m.Case(State.START), m.If(self.full):
+                self._start(m)
+            with m.Case(State.PAGE):
+                self._read_page(m)
+            with m.Case(State.POINTERS):
+                self._read_pointers(m)
+                m.d.sync += [self.state.eq(State.SETTLE), self.part.eq(0)]
+            with m.Case(State.SETTLE):
+                m.d.sync += self.part.eq(self.part + 1)
+                with m.If(self.part == self.config.latency - 3):
+                    m.d.sync += self.state.eq(State.CHECK)
+            with m.Case(State.CHECK):
+                self._check(m)
+            with m.Case(State.SCAN):
+                m.d.comb += [self.scanning.eq(1), self.going.eq(self.inside)]
+            with m.Case(State.SCAN_MORE):
+                self._read(m, Kind.HEADER, Origin.LAST, self.config.bus_bytes, 1, 1)
+                more = ~self.pointers.known & ~self.pointers.over
+                self._scanned(m, self.inside, more)
+            with m.Case(State.SCAN_REFILL):
+                self._read_pointers(m)
+                self._scanned(m, self.inside)
+            with m.Case(State.LOOP), m.If(self.next.valid & ~self.pointers.busy):
+                self._loop(m)
+            with m.Case(State.BODY), m.If(self.ended):
+                m.d.comb += self.to_tuple.eq(1)
+                m.d.sync += self.state.eq(State.LOOP)
 
-    def _known_origin(self, m):
-        """Choose among the origins that no window moves, in the cycle of the issue: the addition behind the others is a long way.
-
-        In a tuple's body these are its data (base D), or the tuple itself for null bits; before it the next tuple's header or, where no line pointer is
-        known, the next line pointer; at a page's start 0.
-        """
-        fixed = self.config.fixed
-        bits = (
-            self.instruction.op == sorted(fixed.ops).index(Op.EXTRBI)
-            if fixed is not None and Op.EXTRBI in fixed.ops
-            else self.op == Op.EXTRBI
-            if fixed is None
-            else Const(0)
-        )
-        with m.If(self.state == State.BODY):
-            m.d.sync += self.known_origin.eq(Mux(bits, self.offset, self.start))
-        with m.Elif(self.state == State.START):
-            m.d.sync += self.known_origin.eq(0)
-        with m.Else():
-            m.d.sync += self.known_origin.eq(
-                Mux(self.known, self.known_offset, Cat(Const(0, 2), self.entry))
+    def _anchor(self, m):
+        """The origin that no window moves: the next tuple's header or, where no line pointer is known, the next line pointer; at a page's start 0."""
+        next_pointer = Cat(Const(0, 2), self.pointers.entry)
+        with m.If(self.state != State.START):
+            m.d.comb += self.o.anchor.eq(
+                Mux(self.pointers.known, self.pointers.offset, next_pointer)
             )
 
-    def _read_page(self, m, part):
-        first, count = PAGE_FIELDS
-        parts = -(-count // self.config.bus_bytes)
-        begin = part == 0
+    def _line(self, m):
+        """The line pointer of an `enter` is that of the tuple under way: the one behind is looked at already."""
+        entered, entry = Signal.like(self.pointers.entry), Signal.like(self.pointers.entry)
+        with m.If(self.enter):
+            m.d.sync += entered.eq(self.pointers.entry)
+        m.d.comb += [
+            entry.eq(Mux(self.tag.token, self.pointers.entry, entered)),
+            self.line.eq(entry - HEADER_WORDS),
+        ]
+
+    def _read(self, m, kind, origin, offset, part=0, final=1):
+        """Issue the read of a window."""
+        m.d.comb += [
+            self.o.origin.eq(origin),
+            self.o.offset.eq(offset),
+            *fields(self.o.tag, kind=kind, part=part, final=final),
+        ]
+
+    def _read_page(self, m):
+        first, final = self.part == 0, self.part == self.page_parts - 1
         self._read(
             m,
             Kind.PAGE,
-            Mux(begin, Origin.KNOWN, Origin.LAST),
-            Mux(begin, first, self.config.bus_bytes),
-            part,
-            part == parts - 1,
+            Mux(first, Origin.ANCHOR, Origin.LAST),
+            Mux(first, PAGE_FIELDS[0], self.config.bus_bytes),
+            self.part,
+            final,
         )
-        m.d.sync += self.part.eq(part + 1)
-        with m.If(part == parts - 1):
-            m.d.sync += self.state.eq(State.POINTERS)
-        with m.Else():
-            m.d.sync += self.state.eq(State.PAGE)
+        m.d.sync += [
+            self.part.eq(self.part + 1),
+            self.state.eq(Mux(final, State.POINTERS, State.PAGE)),
+        ]
 
     def _read_pointers(self, m):
-        self._read(m, Kind.POINTERS, Origin.KNOWN, 0)
-        m.d.sync += self.queue_busy.eq(1)
+        self._read(m, Kind.POINTERS, Origin.ANCHOR, 0)
+        m.d.comb += self.pointers.ask.eq(1)
+
+    def _token(self, m, code):
+        """Issue an error, where it has a slot."""
+        with m.If(self.room):
+            m.d.comb += [self.taken.eq(1), *fields(self.o.tag, code=code, token=1)]
+
+    def _require(self, m, op):
+        """Return whether the instruction is `op`; issue an error of the page as a whole where it is not."""
+        if self.config.fixed is not None:
+            return Const(1)
+        matches = self.instruction.op == op
+        with m.If(~matches):
+            self._token(m, PageError.PROGRAM)
+            m.d.comb += self.pointers.begin.eq(self.room)
+        return matches
 
     def _start(self, m):
-        with m.If(self.page_ready):
-            if self.config.fixed is not None:
-                self._enter_page(m)
-                m.d.sync += self.all.eq(self.config.fixed.setup.flag)
-                return
-            with m.If(self.op != Op.READB):
-                with m.If(self.room):
-                    m.d.sync += self.entry.eq(_HEADER_WORDS)
-                    self._token(m, code=PageError.PROGRAM)
-            with m.Else():
-                self._enter_page(m)
-                m.d.sync += [
-                    self.all.eq(self.i.flag),
-                    self.version.eq(self.i.offset),
-                    self.decoder.columns.eq(self.i.attr),
-                    self.decoder.need.eq(self.i.count),
-                    self.policy.saturate.eq(self.i.keep),
-                    self.policy.skip.eq(self.i.test),
-                    self.policy.go.eq(self.i.use),
-                ]
-
-    def _enter_page(self, m):
-        self._read_page(m, self.part)
-        m.d.sync += [
-            self.entry.eq(_HEADER_WORDS),
-            self.known.eq(0),
-            self.queued.eq(0),
-            self.next_valid.eq(0),
-            self.next_end.eq(0),
-            self.next_error.eq(0),
-            self.inside.eq(0),
-        ]
+        """Begin a page."""
+        with m.If(self._require(m, Op.READB)):
+            self._read_page(m)
+            m.d.comb += self.pointers.begin.eq(1)
+            m.d.sync += [
+                *fields(self.next, valid=0, end=0, error=0),
+                self.inside.eq(0),
+            ]
+            if self.config.fixed is None:
+                setup, policy = _settings(self.instruction)
+                m.d.sync += [*fields(self.setup, **setup), *fields(self.policy, **policy)]
 
     def _check(self, m):
-        d = self.decoder
-        lower_short, crossed = Signal(), Signal()
-        m.d.sync += [self.over.eq(0), self.final.eq(d.lower[2:] == _HEADER_WORDS + 1)]
-        self._go_to(m, 1)
-        m.d.comb += [
-            lower_short.eq(d.lower < p.PAGE_HEADER_SIZE),
-            crossed.eq(
-                (d.lower > d.upper) | (d.upper > d.special) | (d.special > self.config.page_size)
-            ),
-        ]
-        m.d.sync += [
-            self.state.eq(State.LOOP),
-            self.all.eq(self.all | d.visible),
-            self.next_valid.eq(1),
-            self.part.eq(0),
-        ]
-        with m.If(d.fresh):
-            m.d.sync += self.next_end.eq(1)
-        with m.Elif(d.stale):
-            m.d.sync += [self.next_error.eq(1), self.next_code.eq(PageError.PAGE_VERSION)]
-        with m.Elif(d.beyond | lower_short | crossed | d.lower[:2].any() | d.special[:3].any()):
-            m.d.sync += [self.next_error.eq(1), self.next_code.eq(PageError.PAGE_BOUNDS)]
-        with m.Elif(d.lower == p.PAGE_HEADER_SIZE):
-            m.d.sync += self.next_end.eq(1)
+        """Judge a page by its header."""
+        page, size = self.page, self.config.page_size
+        m.d.comb += [self.pointers.checked.eq(1), self.to_tuple.eq(1)]
+        m.d.sync += [self.state.eq(State.LOOP), self.next.valid.eq(1), self.part.eq(0)]
+        short = page.lower < p.PAGE_HEADER_SIZE
+        crossed = (page.lower > page.upper) | (page.upper > page.special) | (page.special > size)
+        uneven = page.lower[:2].any() | page.special[:3].any()
+        with m.If(page.fresh):
+            m.d.sync += self.next.end.eq(1)
+        with m.Elif(page.stale):
+            m.d.sync += fields(self.next, error=1, code=PageError.PAGE_VERSION)
+        with m.Elif(page.beyond | short | crossed | uneven):
+            m.d.sync += fields(self.next, error=1, code=PageError.PAGE_BOUNDS)
+        with m.Elif(page.lower == p.PAGE_HEADER_SIZE):
+            m.d.sync += self.next.end.eq(1)
         with m.Else():
-            m.d.sync += [self.next_valid.eq(0), self.state.eq(State.SCAN)]
+            m.d.sync += [self.next.valid.eq(0), self.state.eq(State.SCAN)]
 
-    def _scanned(self, m, inside):
-        m.d.sync += self.state.eq(Mux(inside, State.BODY, State.LOOP))
+    def _scanned(self, m, inside, refill=None):
+        """The scan is over, but for a window of line pointers that is to be read first."""
+        after = Mux(inside, State.BODY, State.LOOP)
+        m.d.sync += self.state.eq(
+            after if refill is None else Mux(refill, State.SCAN_REFILL, after)
+        )
 
-    def _scan(self, m, inside):
-        """One step towards the next NORMAL line pointer; what it sets goes before what the state sets."""
+    def _scan(self, m):
+        """Take a step towards the next NORMAL line pointer."""
+        pointers, inside = self.pointers, self.going
         m.d.sync += [self.state.eq(State.SCAN), self.inside.eq(inside)]
-        with m.If(self.over):
-            m.d.sync += [self.next_valid.eq(1), self.next_end.eq(1)]
+        with m.If(pointers.over):
+            m.d.sync += fields(self.next, valid=1, end=1)
             self._scanned(m, inside)
-        with m.Elif(~self.known):
-            with m.If(~self.queue_busy):
-                self._read_pointers(m)
-        with m.Else():
-            m.d.comb += self.take.eq(1)
-            m.d.sync += [
-                self.entry.eq(self.entry + 1),
-                self.over.eq(self.final),
-                self.final.eq(self.entry + 2 == self.decoder.lower[2:]),
-            ]
-            kind = Signal(Pointer)
-            m.d.comb += kind.eq(
-                Mux((self.kind == Pointer.TUPLE) & self.past, Pointer.BOUNDS, self.kind)
-            )
-            with m.Switch(kind):
-                with m.Case(Pointer.TUPLE):
-                    first, count = TUPLE_FIELDS
-                    more = count > self.config.bus_bytes
-                    self._read(m, Kind.HEADER, Origin.KNOWN, first, 0, not more)
-                    m.d.sync += [
-                        self.next_offset.eq(self.known_offset),
-                        self.next_finish.eq(self.known_finish),
-                    ]
-                    if more:
-                        m.d.sync += self.state.eq(State.SCAN_MORE)
-                    else:
-                        self._refill(m, self.queued == 0, ~self.final, inside)
+        with m.Elif(pointers.known):
+            m.d.comb += pointers.take.eq(1)
+            with m.Switch(pointers.target):
+                with m.Case(Target.TUPLE):
+                    self._read_header(m)
                 for error, code in (
-                    (Pointer.BOUNDS, PageError.LINE_BOUNDS),
-                    (Pointer.FLAGS, PageError.LINE_FLAGS),
+                    (Target.BOUNDS, PageError.LINE_BOUNDS),
+                    (Target.FLAGS, PageError.LINE_FLAGS),
                 ):
                     with m.Case(error):
-                        m.d.sync += [
-                            self.next_valid.eq(1),
-                            self.next_error.eq(1),
-                            self.next_code.eq(code),
-                        ]
+                        m.d.sync += fields(self.next, valid=1, error=1, code=code)
                         self._scanned(m, inside)
+        with m.Elif(~pointers.busy):
+            self._read_pointers(m)
 
-    def _refill(self, m, empty, some, inside):
-        with m.If(empty & some):
-            m.d.sync += self.state.eq(State.SCAN_REFILL)
-        with m.Else():
-            self._scanned(m, inside)
-
-    def _scan_more(self, m):
-        self._read(m, Kind.HEADER, Origin.LAST, self.config.bus_bytes, 1, 1)
-        self._refill(m, ~self.known, ~self.over, self.inside)
+    def _read_header(self, m):
+        pointers, (first, count) = self.pointers, TUPLE_FIELDS
+        more = count > self.config.bus_bytes
+        self._read(m, Kind.HEADER, Origin.ANCHOR, first, 0, not more)
+        m.d.sync += fields(self.next, offset=pointers.offset, finish=pointers.finish)
+        if more:
+            m.d.sync += self.state.eq(State.SCAN_MORE)
+        else:
+            self._scanned(m, self.going, ~pointers.queued & ~pointers.final)
 
     def _loop(self, m):
-        with m.If(self.next_valid & ~self.queue_busy):
-            if self.config.fixed is None:
-                with m.If(self.op == Op.BENTR):
-                    self._next(m)
-                with m.Elif(self.room):
-                    m.d.sync += self.entry.eq(_HEADER_WORDS)
-                    self._token(m, code=PageError.PROGRAM)
-            else:
-                self._next(m)
-
-    def _next(self, m):
-        """Judge the next event and enter it."""
-        d = self.decoder
-        with m.If(self.next_error):
+        """Judge what comes next, and enter it."""
+        header = self.header
+        with m.If(~self._require(m, Op.BENTR)):
+            pass
+        with m.Elif(self.next.error):
+            self._token(m, self.next.code)
+        with m.Elif(self.next.end):
             with m.If(self.room):
-                self._token(m, code=self.next_code)
-        with m.Elif(self.next_end):
-            with m.If(self.room):
-                self._token(m, end=1)
-                m.d.comb += self.freed.eq(1)
-                self._go_to(m, 0)
+                m.d.comb += [
+                    *(self.taken.eq(1), self.o.tag.end.eq(1), self.freed.eq(1)),
+                    self.to_page.eq(1),
+                ]
                 m.d.sync += self.state.eq(State.START)
-        with m.Elif(d.fault != 0):
-            with m.If(self.room):
-                self._token(m, code=d.fault)
-        with m.Elif(d.invisible):
-            m.d.comb += [self.tag_in.skip.eq(1), self.scanning.eq(1)]
-            m.d.sync += self.next_valid.eq(0)
+        with m.Elif(header.fault != 0):
+            self._token(m, header.fault)
+        with m.Elif(header.invisible):
+            m.d.comb += [self.o.tag.skip.eq(1), self.scanning.eq(1)]
+            m.d.sync += self.next.valid.eq(0)
         with m.Elif(self.room):
-            self._enter(m)
-            m.d.comb += [self.scanning.eq(1), self.going.eq(1)]
-            m.d.sync += self.next_valid.eq(0)
+            m.d.comb += [
+                *(self.enter.eq(1), self.o.tag.enter.eq(1)),
+                *(self.scanning.eq(1), self.going.eq(1)),
+            ]
+            m.d.sync += self.next.valid.eq(0)
 
-    def _line(self):
-        """The line pointer that an `enter` or `token` in the decode stage is about."""
-        entry = Signal.like(self.entry)
-        self.m.d.comb += entry.eq(Mux(self.decoder.tag.token, self.entry, self.tuple_entry))
-        return entry - _HEADER_WORDS
 
-    def _read(self, m, kind, origin, offset, part=0, final=1):
-        m.d.comb += [
-            self.order.origin.eq(origin),
-            self.order.offset.eq(offset),
-            self.tag_in.kind.eq(kind),
-            self.tag_in.part.eq(part),
-            self.tag_in.final.eq(final),
-        ]
+def _settings(readb):
+    """What a `readB` says of pages and tuples, and of values that do not fit."""
+    setup = {"all": readb.flag, "version": readb.offset}
+    setup |= {"columns": readb.attr, "need": readb.count}
+    return setup, {"saturate": readb.keep, "skip": readb.test, "go": readb.use}

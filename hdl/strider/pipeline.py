@@ -1,26 +1,28 @@
 """A Strider without its tuple buffer: `models.strider.machine` in hardware."""
 
-from itertools import pairwise
-
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .address import Addresses
+from ..stream.passing import fields
+from .address import AddressStage
 from .body import Body
-from .decode import Decoder, tag_layout
-from .fetch import Fetch, program_layout
-from .front import Front, State
+from .decode import Decoder
+from .fetch import Fetch
+from .front import Front
+from .layouts import policy_layout, program_layout, tag_layout
 from .pages import PageBuffers
 
 
-def policy_layout():
-    """What values do that do not fit: `saturate`: an overflow is no error; `skip`: a NaN leaves its tuple out; `go`: it passes."""
-    return data.StructLayout({"saturate": 1, "skip": 1, "go": 1})
-
-
-class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
+class StriderPipeline(wiring.Component):
     """Walks the pages written to it, one after the other; cycle by cycle what `models.strider.machine.StriderMachine` says.
+
+    ::
+
+        fetch ── instruction ─┬─ front ─┐                   ┌─ pages ── window ─┐
+                              └─ body ──┴─ issue ── address ┴─ tag ─────────────┴─ decoder
+
+    Front and body take turns to issue. They see each window with its tag, and what the decoder says of those before.
 
     A page whose last word is written in cycle t starts in cycle t + 1 at the earliest. An issue in cycle t forms its address and reads the page buffer in
     t + 1, is compared with the tuple's end in t + 2, and reaches the decode stage in t + 3, both a cycle later with a `latency` of 5: then it goes to the tuple
@@ -36,8 +38,6 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
 
     def __init__(self, config, parts):
         self.config = config
-        self.parts = parts
-        layout = tag_layout(config)
         super().__init__(
             {
                 # bus words of pages
@@ -50,7 +50,7 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
                 "room": In(1),
                 "taken": Out(1),  # a slot is used up
                 "freed": Out(1),  # a page buffer is free again
-                "tag": Out(layout),
+                "tag": Out(tag_layout(config)),
                 "window": Out(8 * config.bus_bytes),
                 # as the program says; it stands still while tuples come
                 "policy": Out(policy_layout()),
@@ -61,105 +61,54 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
                 "line": Out(13),
             }
         )
+        self.fetch, self.front, self.body = Fetch(config), Front(config), Body(config)
+        self.address, self.decoder = AddressStage(config), Decoder(config)
+        self.pages = PageBuffers(
+            page_size=config.page_size,
+            bus_bytes=config.bus_bytes,
+            buffers=config.buffers,
+            granule=1 if config.fixed is None else config.fixed.granule,
+            registered=config.latency > 4,
+            parts=parts,
+        )
 
     def elaborate(self, platform):
-        self.m = m = Module()
-        self._address_registers(m)
-        m.submodules.pages = self.pages = PageBuffers(
-            page_size=self.config.page_size,
-            bus_bytes=self.config.bus_bytes,
-            buffers=self.config.buffers,
-            granule=1 if self.config.fixed is None else self.config.fixed.granule,
-            registered=self.config.latency > 4,
-            parts=self.parts,
-        )
-        m.submodules.decoder = self.decoder = Decoder(self.config)
-        m.d.comb += [self.pages.word.eq(self.word), self.pages.write.eq(self.write)]
-        full = Signal(range(self.config.buffers + 1))
-        m.d.sync += full.eq(full + self.pages.full - self.freed)
-        with m.If(self.freed):
-            m.d.sync += self.pages.page.eq(
-                Mux(self.pages.page == self.config.buffers - 1, 0, self.pages.page + 1)
-            )
-        self.page_ready = full != 0
-
-        self.state = Signal(State)
-        self.part = Signal(3)
-        self._fetch(m)
-        self._front_registers(m)
-        self._body_registers(m)
-        self._stages(m)
-
-        self._states(m)
+        m = Module()
+        m.submodules.fetch = fetch = self.fetch
+        m.submodules.front = front = self.front
+        m.submodules.body = body = self.body
+        m.submodules.address = address = self.address
+        m.submodules.pages = pages = self.pages
+        m.submodules.decoder = decoder = self.decoder
+        entered = {"enter": front.enter, "tuple": front.tuple}
+        read = {"tag": address.tag, "window": pages.window}
+        m.d.comb += [
+            *fields(fetch, program=self.program, program_length=self.program_length),
+            *fields(fetch, to_page=front.to_page, to_tuple=front.to_tuple),
+            *fields(fetch, enter=front.enter, dense=decoder.header.dense),
+            *fields(fetch, advance=body.advance, waiting=front.waiting),
+            *fields(front, **read, page=decoder.page, header=decoder.header),
+            *fields(front, instruction=fetch.o, full=self._full(m), room=self.room),
+            *fields(front, ended=body.ended, failed=decoder.code != 0),
+            *fields(body, **entered, active=front.active, waiting=front.waiting),
+            *fields(body, instruction=fetch.o, following=fetch.following),
+            *fields(body, **read, odd=decoder.odd, padded=decoder.padded, bases=address.bases),
+            *fields(address, **entered, length=decoder.length),
+            address.i.eq(Mux(front.active, body.o, front.o)),
+            *fields(pages, word=self.word, write=self.write),
+            *fields(pages, address=address.address, after=address.after),
+            *fields(decoder, **read, left=address.left, spare=address.spare),
+            *fields(decoder, offset=front.tuple.offset, finish=front.tuple.finish),
+            *fields(decoder, setup=front.setup, line=front.line),
+            *fields(self, **read, policy=front.policy, code=decoder.code, line=decoder.at),
+            *fields(self, taken=front.taken | body.taken, freed=front.freed),
+        ]
         return m
 
-    def _stages(self, m):
-        """Issue -> address and memory (-> the memory's register) -> comparison with the tuple's end -> decode."""
-        self.tag_in = Signal(tag_layout(self.config))
-        names = (
-            ("forming", "waiting", "measuring", "decoded")
-            if self.config.latency > 4
-            else ("forming", "measuring", "decoded")
-        )
-        tags = [Signal(tag_layout(self.config), name=name) for name in names]
-        forming = tags[0]
-        measuring = tags[-2]
-        decoded = tags[-1]
-        m.d.sync += [after.eq(before) for before, after in pairwise([self.tag_in, *tags])]
-        self._known_origin(m)
-        address, reach = self._form(m, tags[-3])
-        self._measure(m, measuring, address, reach)
-        crooked = (address[:3] & self._size(lambda name: self.alignment(name), forming.type)) != 0
-        m.d.sync += [tags[1].unaligned.eq(crooked), self.crooked.eq(crooked)]
-        m.d.comb += [
-            self.decoder.tag.eq(decoded),
-            self.decoder.window.eq(self.pages.window),
-            self.decoder.line.eq(self._line()),
-            self.window.eq(self.pages.window),
-            self.tag.eq(decoded),
-            self.code.eq(self.decoder.code),
-            self.line.eq(self.decoder.at),
-        ]
-
-    def _states(self, m):
-        with m.Switch(self.state):
-            with m.Case(State.START):
-                self._start(m)
-            with m.Case(State.PAGE):
-                self._read_page(m, self.part)
-            with m.Case(State.POINTERS):
-                self._read_pointers(m)
-                m.d.sync += [self.state.eq(State.SETTLE), self.part.eq(0)]
-            with m.Case(State.SETTLE):
-                m.d.sync += self.part.eq(self.part + 1)
-                with m.If(self.part == self.config.latency - 3):
-                    m.d.sync += self.state.eq(State.CHECK)
-            with m.Case(State.CHECK):
-                self._check(m)
-            with m.Case(State.SCAN):
-                m.d.comb += [self.scanning.eq(1), self.going.eq(self.inside)]
-            with m.Case(State.SCAN_MORE):
-                self._scan_more(m)
-            with m.Case(State.SCAN_REFILL):
-                self._read_pointers(m)
-                self._scanned(m, self.inside)
-            with m.Case(State.LOOP):
-                self._loop(m)
-            with m.Case(State.BODY):
-                self._body(m)
-        with m.If(self.scanning):
-            self._scan(m, self.going)
-        if self.config.fixed is not None:
-            self._prepare(m)
-        halt = Signal()
-        m.d.sync += halt.eq(self.decoder.code != 0)
-        with m.If(halt):
-            m.d.sync += self.state.eq(State.HALT)
-
-    def _token(self, m, *, code=None, end=0):
-        """Issue an error or the end of a page, which takes the slot; the caller has made sure of `room`."""
-        m.d.comb += self.taken.eq(1)
-        if end:
-            m.d.comb += self.tag_in.end.eq(1)
-        else:
-            m.d.comb += [self.tag_in.code.eq(code), self.tag_in.token.eq(1)]
+    def _full(self, m):
+        """Whether a page is there; pages are read in the order in which the buffers are filled."""
+        full, page = Signal(range(self.config.buffers + 1)), self.pages.page
+        m.d.sync += full.eq(full + self.pages.full - self.front.freed)
+        with m.If(self.front.freed):
+            m.d.sync += page.eq(Mux(page == self.config.buffers - 1, 0, page + 1))
+        return full != 0

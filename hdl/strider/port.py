@@ -7,8 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.strider.fixed import FIXED_COUNT_BITS
 from ...models.strider.isa import WORDS
 from ..modules import Submodules
-from ..stream.passing import passed_on
-from .pipeline import program_layout
+from .layouts import program_layout
 from .strider import Strider
 from .tuples import units_members
 
@@ -75,118 +74,80 @@ class AccessPort(wiring.Component):
         )
 
     def elaborate(self, platform):
-        m = Module()
-        m.submodules.core = core = ResetInserter(self.flush)(_Core(self.config, self.parts))
-        for name in ("pages", "first_block", "block_stride", "flush", *units_members(self.config)):
-            m.d.comb += getattr(core, name).eq(getattr(self, name))
-        m.d.comb += [
-            core.word.eq(self.i.payload),
-            core.write.eq(self.i.valid),
-            self.free.eq(core.free),
-            *passed_on(core.o, self.o),
-            self.error.eq(core.error),
-            self.tuples.eq(core.tuples),
-            self.skipped.eq(core.skipped),
-            self.stalls.eq(core.stalls),
+        m, core = Module(), Module()
+        m.submodules.core = ResetInserter(self.flush)(core)
+        program, length = self._program(m)
+        count = self.config.striders
+        target = Signal(range(count))  # whose page is being written
+        turn = Signal(range(count))  # whose tuples are collected
+        beat, read, take = Signal(range(self.config.beats)), Signal(), Signal()
+        striders = [
+            self.parts.instance(
+                core,
+                f"strider{w}",
+                "penstock_strider",
+                lambda: Strider(self.config, self.parts),
+                reset=self.flush,
+                word=self.i.payload,
+                write=self.i.valid & (target == w),
+                program=program,
+                program_length=length,
+                beat=beat,
+                read=read & (turn == w),
+                take=take & (turn == w),
+                **{name: getattr(self, name) for name in units_members(self.config)},
+            )
+            for w in range(count)
         ]
+        word = Signal(range(self.config.words_per_page))
+        with core.If(self.i.valid):
+            core.d.sync += word.eq(word + 1)
+            with core.If(word == self.config.words_per_page - 1):
+                core.d.sync += target.eq(self._after(target))
+        self._free(core, striders)
+        voided = self._collect(core, striders, turn, beat, read, take)
+        skipped = sum((strider["skipped"] for strider in striders), voided)
+        core.d.sync += [
+            self.skipped.eq(self.skipped + skipped),
+            self.tuples.eq(self.tuples + (self.o.valid & self.o.ready & self.o.p.last)),
+            self.stalls.eq(self.stalls + (self.o.valid & ~self.o.ready)),
+        ]
+        return m
 
-        # the program outlives a flush: only the place of the next word returns to the start
+    def _program(self, m):
+        """Return the write port of the Striders' programs, and how many instructions there are. They outlive a flush: only the place of the next word
+        returns to the start."""
+        program = Signal(program_layout(self.config))
         length = Signal(range(self.config.program_depth + 1))
         index = Signal(range(self.config.program_depth))
         part = Signal(range(WORDS))
         held = Signal(32 * (WORDS - 1))
         m.d.comb += [
-            core.program.index.eq(index),
-            core.program.data.eq(Cat(held, self.i_program.payload)),
-            core.program.write.eq(self.i_program.valid & (part == WORDS - 1)),
-            core.program_length.eq(length),
+            program.index.eq(index),
+            program.data.eq(Cat(held, self.i_program.payload)),
+            program.write.eq(self.i_program.valid & (part == WORDS - 1)),
         ]
         with m.If(self.i_program.valid):
             m.d.sync += [
                 held.eq(Cat(held[32:], self.i_program.payload)),
                 part.eq(Mux(part == WORDS - 1, 0, part + 1)),
             ]
-        with m.If(core.program.write):
+        with m.If(program.write):
             m.d.sync += [index.eq(index + 1), length.eq(index + 1)]
         with m.If(self.flush):
             m.d.sync += [index.eq(0), part.eq(0)]
-        return m
+        return program, length
 
-
-class _Core(wiring.Component):
-    """All of the port that `flush` resets."""
-
-    def __init__(self, config, parts):
-        self.config = config
-        self.parts = parts
-        super().__init__(
-            {
-                "word": In(8 * config.bus_bytes),
-                "write": In(1),
-                "free": Out(1),
-                "program": In(program_layout(config)),
-                "program_length": In(range(config.program_depth + 1)),
-                "pages": In(32),
-                "first_block": In(32),
-                "block_stride": In(32),
-                "flush": In(1),
-                "o": Out(stream.Signature(beat_layout(config))),
-                "error": Out(error_layout()),
-                "tuples": Out(32),
-                "skipped": Out(32),
-                "stalls": Out(32),
-                **units_members(config),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        config = self.config
-        count = config.striders
-        target = Signal(range(count))  # whose page is being written
-        turn = Signal(range(count))  # whose tuples are collected
-        beat, read, take = Signal(range(config.beats)), Signal(), Signal()
-        striders = [
-            self.parts.instance(
-                m,
-                f"strider{w}",
-                "penstock_strider",
-                lambda: Strider(config, self.parts),
-                reset=self.flush,
-                word=self.word,
-                write=self.write & (target == w),
-                program=self.program,
-                program_length=self.program_length,
-                beat=beat,
-                read=read & (turn == w),
-                take=take & (turn == w),
-                **{name: getattr(self, name) for name in units_members(config)},
-            )
-            for w in range(count)
-        ]
-        word = Signal(range(config.words_per_page))
-        with m.If(self.write):
-            m.d.sync += word.eq(word + 1)
-            with m.If(word == config.words_per_page - 1):
-                m.d.sync += target.eq(self._after(target))
-
-        # page buffers are freed in page order
-        freed = [Signal(range(config.buffers + 1), name=f"freed{w}") for w in range(count)]
-        oldest = Signal(range(count))
+    def _free(self, m, striders):
+        """Page buffers are freed in page order."""
+        bits = range(self.config.buffers + 1)
+        freed = [Signal(bits, name=f"freed{w}") for w in range(len(striders))]
+        oldest = Signal(range(len(striders)))
         m.d.comb += self.free.eq(Array(freed)[oldest] != 0)
         with m.If(self.free):
             m.d.sync += oldest.eq(self._after(oldest))
         for w, strider in enumerate(striders):
             m.d.sync += freed[w].eq(freed[w] + strider["freed"] - (self.free & (oldest == w)))
-        voided = self._collect(m, striders, turn, beat, read, take)
-        m.d.sync += [
-            self.skipped.eq(
-                self.skipped + sum((strider["skipped"] for strider in striders), voided)
-            ),
-            self.tuples.eq(self.tuples + (self.o.valid & self.o.ready & self.o.p.last)),
-            self.stalls.eq(self.stalls + (self.o.valid & ~self.o.ready)),
-        ]
-        return m
 
     def _after(self, index):
         return Mux(index == self.config.striders - 1, 0, index + 1)

@@ -1,11 +1,16 @@
 """A Strider: what reads pages, with its tuple buffer: the unit that a port has many of."""
 
-from amaranth.hdl import Module, Mux, unsigned
-from amaranth.lib import data, wiring
+from amaranth.hdl import Module, Mux
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .pipeline import StriderPipeline, program_layout
+from ..stream.passing import fields
+from .pipeline import StriderPipeline
 from .tuples import TupleBuffer, item_bits, units_members
+
+#: members that are a part's own
+_OF_PIPELINE = ("word", "write", "program", "program_length", "freed")
+_OF_BUFFER = ("ready", "end", "error", "void", "skipped", "beat", "read", "take", "lanes")
 
 
 class Strider(wiring.Component):
@@ -20,55 +25,34 @@ class Strider(wiring.Component):
     """
 
     def __init__(self, config, parts):
-        self.config = config
-        self.parts = parts
+        self.pipeline, self.buffer = StriderPipeline(config, parts), TupleBuffer(config, parts)
+        self.outside = dict.fromkeys(_OF_PIPELINE, self.pipeline)
+        self.outside |= dict.fromkeys((*_OF_BUFFER, *units_members(config)), self.buffer)
         super().__init__(
-            {
-                # as of `StriderPipeline`
-                "word": In(8 * config.bus_bytes),
-                "write": In(1),
-                "program": In(program_layout(config)),
-                "program_length": In(range(config.program_depth + 1)),
-                "freed": Out(1),
-                # as of `TupleBuffer`
-                "ready": Out(1),
-                "end": Out(1),
-                "error": Out(1),
+            {name: part.signature.members[name] for name, part in self.outside.items()}
+            | {
                 "code": Out(8),  # with `error`: what
                 "line": Out(13),  # at which line pointer
                 "item": Out(item_bits(config)),  # of a value its flat position, counted from 1
-                # as of `TupleBuffer`
-                "void": Out(1),
-                "skipped": Out(1),
-                "beat": In(range(config.beats)),
-                "read": In(1),
-                "take": In(1),
-                "lanes": Out(data.ArrayLayout(unsigned(config.format.width), config.lanes)),
-                **units_members(config),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.pipeline = pipeline = StriderPipeline(self.config, self.parts)
-        m.submodules.buffer = buffer = TupleBuffer(self.config, self.parts)
-        for name in ("word", "write", "program", "program_length"):
-            m.d.comb += getattr(pipeline, name).eq(getattr(self, name))
-        m.d.comb += pipeline.room.eq(buffer.room)
-        for name in ("taken", "tag", "window"):
-            m.d.comb += getattr(buffer, name).eq(getattr(pipeline, name))
-        for name in ("beat", "read", "take", *units_members(self.config)):
-            m.d.comb += getattr(buffer, name).eq(getattr(self, name))
-        for name in ("ready", "end", "error", "void", "skipped", "lanes"):
-            m.d.comb += getattr(self, name).eq(getattr(buffer, name))
+        m.submodules.pipeline = pipeline = self.pipeline
+        m.submodules.buffer = buffer = self.buffer
+        for name, part in self.outside.items():
+            inner, outer = getattr(part, name), getattr(self, name)
+            taken = self.signature.members[name].flow is In
+            m.d.comb += inner.eq(outer) if taken else outer.eq(inner)
         m.d.comb += [
+            pipeline.room.eq(buffer.room),
+            *fields(buffer, taken=pipeline.taken, tag=pipeline.tag, window=pipeline.window),
+            *fields(buffer, policy=pipeline.policy, line=pipeline.line),
             buffer.failed.eq(pipeline.code != 0),
-            buffer.policy.eq(pipeline.policy),
-            buffer.line.eq(pipeline.line),
             # a value's error comes before all that the pipeline finds in later tuples
             self.code.eq(Mux(buffer.unfit.valid, buffer.unfit.code, pipeline.code)),
             self.line.eq(Mux(buffer.unfit.valid, buffer.unfit.line, pipeline.line)),
             self.item.eq(Mux(buffer.unfit.valid, buffer.unfit.item, 0)),
-            self.freed.eq(pipeline.freed),
         ]
         return m

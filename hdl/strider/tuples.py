@@ -17,8 +17,7 @@ from ...models.strider.layout import NUMBERS
 from ..apart import APART
 from ..arith.convert import pg_converter
 from ..modules import module_name
-from .decode import Kind, beat_bits, page_bits, tag_layout
-from .pipeline import policy_layout
+from .layouts import Kind, beat_bits, page_bits, policy_layout, tag_layout
 
 
 def item_bits(config):
@@ -162,11 +161,7 @@ class TupleBuffer(wiring.Component):
     def _judge(self, m, tag, converted):
         """Judge a tuple's values when it is complete; return whether it is an error, and whether it is left out."""
         config = self.config
-        lines = self.line[: page_bits(config) - 2]
-        for k in range(config.depth):
-            later = Signal.like(lines, name=f"line{k}")
-            m.d.sync += later.eq(lines)
-            lines = later
+        lines = _delayed(m, self.line[: page_bits(config) - 2], config.depth, "line")
         writes, some = self._writes(tag), self._some(tag, len(converted))
         void, wrong, lost = Signal(), Signal(), Signal()  # of this window
         first, code = Signal(range(len(converted))), Signal(8)
@@ -224,16 +219,10 @@ class TupleBuffer(wiring.Component):
         with m.If((tag.kind == Kind.DATA) & ~tag.half):
             m.d.sync += held.eq(self.window)
         insertable = config.fixed is None or Op.INS in config.fixed.ops
-        constant, inserts = tag.value, tag.kind == Kind.INSERT
-        for _ in range(config.depth if insertable else 0):
-            later, that = Signal(32), Signal()
-            m.d.sync += [later.eq(constant), that.eq(inserts)]
-            constant, inserts = later, that
-        flags = Cat(tag.over, tag.nan)  # of a constant
-        for _ in range(config.depth if insertable else 0):
-            later = Signal(2)
-            m.d.sync += later.eq(flags)
-            flags = later
+        stages = config.depth if insertable else 0
+        constant = _delayed(m, tag.value, stages, "constant")
+        inserts = _delayed(m, tag.kind == Kind.INSERT, stages, "inserts")
+        flags = _delayed(m, Cat(tag.over, tag.nan), stages, "flags")  # of a constant
         converted = []
         for k in range(max(config.elements(name) for name in order)):
             types = tuple(name for name in order if k < config.elements(name))
@@ -260,11 +249,9 @@ class TupleBuffer(wiring.Component):
                 **({"type": choice} if len(types) > 1 else {}),
                 **units,
             )
+            waits = config.depth - convert_latency(types, config.format)
             word = Cat(converter["o"], converter["over"], converter["nan"])
-            for _ in range(config.depth - convert_latency(types, config.format)):
-                later = Signal.like(word)
-                m.d.sync += later.eq(word)
-                word = later
+            word = _delayed(m, word, waits, f"converted{k}_")
             word, integer = self._integer(m, k, word, raw, types, choice)
             if k == 0 and insertable:
                 word = Mux(inserts, Cat(constant[: config.format.width], flags), word)
@@ -302,10 +289,7 @@ class TupleBuffer(wiring.Component):
                         m.d.comb += kept.eq(Mux(unseen, integer.unseen, number))
         width = config.format.width
         plain = Cat(kept[:width], Const(0, max(0, width - 64)), beyond, leaves, here)
-        for n in range(config.depth):
-            later = Signal.like(plain, name=f"integer{k}_{n}")
-            m.d.sync += later.eq(plain)
-            plain = later
+        plain = _delayed(m, plain, config.depth, f"integer{k}_")
         return Mux(plain[-1], plain[:-1], word), plain[-1]
 
     def _units(self, m, k):
@@ -338,10 +322,7 @@ class TupleBuffer(wiring.Component):
                 with m.Case(number):
                     m.d.comb += limbs.eq(count)
         older = words[1][SHIFT_BITS:][: config.format.width]
-        for n in range(config.depth - 1):
-            later = Signal(len(older), name=f"older{k}_{n}")
-            m.d.sync += later.eq(older)
-            older = later
+        older = _delayed(m, older, config.depth - 1, f"older{k}_")
         return {
             "offset": words[0][:OFFSET_BITS],
             "shift": words[1][:SHIFT_BITS],
@@ -433,6 +414,15 @@ class TupleBuffer(wiring.Component):
             FIXED_TYPES.index(name) for name in self.config.types if self.config.windows(name) > 1
         ]
         return ~Cat(*[tag.type == code for code in wide]).any() if wide else 1
+
+
+def _delayed(m, value, cycles, name):
+    """`value` of so many cycles ago."""
+    for k in range(cycles):
+        later = Signal.like(value, name=f"{name}{k}")
+        m.d.sync += later.eq(value)
+        value = later
+    return value
 
 
 def _times(value, number):
