@@ -113,16 +113,8 @@ class Candidate:
 
 def bound_indices(graph: Graph, indices: Mapping[str, BoundIndex]) -> tuple[Index, ...]:
     """Return what a plan is told of each index."""
-    return tuple(
-        Index(
-            v.name,
-            indices[v.name].counts,
-            indices[v.name].places,
-            bool(v.shape),
-            indices[v.name].columns,
-        )
-        for v in graph.of_kind("index")
-    )
+    named = [(indices[v.name], v) for v in graph.of_kind("index")]
+    return tuple(Index(v.name, i.counts, i.places, bool(v.shape), i.columns) for i, v in named)
 
 
 @dataclass

@@ -60,13 +60,9 @@ class _Waiting:
 
 def _refusal(path: str, problem: Exception) -> LinkError:
     """Return what it means that a port cannot be opened."""
-    number = (
-        problem.errno
-        if isinstance(problem, OSError)
-        else problem.args[0]
-        if isinstance(problem, termios.error)
-        else None
-    )
+    number = problem.errno if isinstance(problem, OSError) else None
+    if isinstance(problem, termios.error):
+        number = problem.args[0]
     if number in (errno.EAGAIN, errno.EBUSY):
         return LinkError(
             f"cannot open {path}: another program has it open",

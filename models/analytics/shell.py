@@ -135,16 +135,12 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
         ),
     ]
     for q, name in enumerate(pages):
-        what, each = f"port {q}'s first page, aligned to the bus", [(f"pages{q}", plan.page_size)]
+        what, ring = (
+            f"port {q}'s first page, aligned to the bus",
+            plan.page_size * plan.striders.ring,
+        )
         registers += [
-            address(
-                name,
-                bits,
-                what,
-                bus,
-                plan.page_size * plan.striders.ring,
-                () if plan.striders.ring else each,
-            ),
+            address(name, bits, what, bus, ring, () if ring else [(f"pages{q}", plan.page_size)]),
             EngineRegister(
                 f"pages{q}", page_bits(plan), f"port {q}'s pages; 0: none", legal=Legal()
             ),

@@ -498,11 +498,8 @@ class StriderMachine:
             if length < 4:
                 raise _Failed(PageError.TUPLE_LENGTH, self.now)
         self._fit(at + length, self.now)
-        self.body.places[Base.P], self.body.ready[Base.P], self.body.settled = (
-            at + length,
-            0,
-            self.now + self.latency,
-        )
+        self.body.places[Base.P], self.body.ready[Base.P] = at + length, 0
+        self.body.settled = self.now + self.latency
         self.now += self.latency + 1 if at % alignment else self.formed
 
     def _extrbi(self, i: Instruction, values: NDArray[np.int64]) -> None:

@@ -49,7 +49,7 @@ def test_fast_is_the_specification_and_keeps_the_rules(name):
         # tREFI from one to the next, but for what one request and the closing of rows take
         late = [cycle - timing["nREFI"] * (k + 1) for k, cycle in enumerate(due)]
         assert min(late, default=0) >= 0
-        assert max(late, default=0) <= 2 * timing["nRC"] + timing.write_to_precharge + timing["nRP"]
+        assert max(late, default=0) <= 2 * timing["nRC"] + timing.write_latency + timing["nWR"] + timing["nRP"]
 
 
 @pytest.mark.parametrize("name", PRESETS)

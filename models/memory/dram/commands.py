@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from .organisation import LEVELS
@@ -83,9 +83,7 @@ def commands_of(timing: Timing) -> dict[str, Command]:
         if timing.row_bus:
             bus = "column" if command.name in _COLUMN else "row"
         cycles = timing.act_cycles if command.name == "ACT" else 1
-        commands[command.name] = Command(
-            command.name, command.acts_on, command.needs, command.leaves, bus, cycles
-        )
+        commands[command.name] = replace(command, bus=bus, cycles=cycles)
     return commands
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 #: what a constraint may hold within, from the whole device to one bank
@@ -95,11 +96,5 @@ class Organisation:
             (at,) if place < fixed else range(count)
             for place, (at, count) in enumerate(zip(address.within("bank"), counts, strict=True))
         ]
-        for channel in fields[0]:
-            for pseudo in fields[1]:
-                for rank in fields[2]:
-                    for group in fields[3]:
-                        for bank in fields[4]:
-                            yield Address(
-                                channel, pseudo, group, bank, address.row, address.column, rank
-                            )
+        for channel, pseudo, rank, group, bank in product(*fields):
+            yield Address(channel, pseudo, group, bank, address.row, address.column, rank)

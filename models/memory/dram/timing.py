@@ -113,11 +113,6 @@ class Timing:
         return replace(self, figures={**self.figures, **figures}, **changes)
 
     @property
-    def write_to_precharge(self) -> int:
-        """WR to PRE of the bank."""
-        return self["nCWL"] + self["nBL"] + self["nWR"]
-
-    @property
     def burst_bytes(self) -> int:
         """Bytes that one RD or WR moves."""
         return self.beats * self.organisation.width // 8
