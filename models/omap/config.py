@@ -151,10 +151,7 @@ class OmapConfig:
                 f"merge_blocks must be 1, 2, 4 or 8, and at most the {self.bus_bytes // BLOCK} of a "
                 f"word of HBM, not {self.merge_blocks!r}"
             )
-        if (
-            self.bucket_slots * self.entry_bytes % self.bus_bytes
-            or self.entry_bytes > self.bus_bytes
-        ):
+        if self.bucket_bytes % self.bus_bytes or self.entry_bytes > self.bus_bytes:
             raise ValueError(
                 f"the {self.bucket_slots} entries of a bucket must fill whole bus words: each has "
                 f"{self.entry_bytes} bytes, a word {self.bus_bytes}"
