@@ -99,6 +99,11 @@ class WalkConfig:
         return tuple(sorted({source.column for source in self.layout.sources}))
 
     @cached_property
+    def needed(self) -> int:
+        """Attributes up to and with the last used one: beyond it a tuple is not walked."""
+        return self.used[-1] + 1 if self.used else 0
+
+    @cached_property
     def types(self) -> tuple[str, ...]:
         """Element types of the used columns, in the order of `FIXED_TYPES`: what the converters must know."""
         names = {self.element(index) for index in self.used}

@@ -74,7 +74,7 @@ from .config import WalkConfig
 from .errors import PageError
 from .judge import CODES, RowCounts, count_rows, delivery, judge_rows
 from .layout import Source
-from .program import missing_codes, missing_fits, needed
+from .program import missing_codes, missing_fits
 
 Codes = NDArray[np.int64]
 
@@ -278,7 +278,7 @@ class _Attribute:
 
 def _attributes(walk: WalkConfig) -> list[_Attribute]:
     attributes = []
-    for index in range(needed(walk)):
+    for index in range(walk.needed):
         kind = walk.schema.columns[index].storage
         sources = walk.sources(index)
         element = walk.element(index)

@@ -28,11 +28,6 @@ from .isa import BITMAP_GROUP, FIXED_TYPES, Base, Instruction, Op, encode, short
 _LIMIT = (1 << 16) - 1
 
 
-def needed(walk: WalkConfig) -> int:
-    """Attributes up to and with the last used one: beyond it a tuple is not walked."""
-    return walk.used[-1] + 1 if walk.used else 0
-
-
 def missing_codes(walk: WalkConfig, index: int) -> Any:
     """Codes of column `index`'s missing value, one for each element, or None where such tuples hold NULL.
 
@@ -131,7 +126,7 @@ def _runs(walk: WalkConfig, index: int, code: int, **if_present: int) -> list[In
 def _dense(walk: WalkConfig) -> list[Instruction]:
     out: list[Instruction] = []
     place: int | None = 0  # offset from D; None: only P knows
-    for index in range(needed(walk)):
+    for index in range(walk.needed):
         column = walk.schema.columns[index]
         kind = column.storage
         sources = walk.sources(index)
@@ -226,7 +221,7 @@ def _merge(walk: WalkConfig, program: list[Instruction]) -> list[Instruction]:
 def _sparse(walk: WalkConfig) -> list[Instruction]:
     out: list[Instruction] = []
     skip = int(walk.layout.on_null == "skip")
-    for index in range(needed(walk)):
+    for index in range(walk.needed):
         column = walk.schema.columns[index]
         kind = column.storage
         sources = walk.sources(index)
@@ -325,7 +320,7 @@ def generate(walk: WalkConfig) -> list[Instruction]:
     head = Instruction(
         Op.READB,
         offset=pagesize_version(walk.schema.page_size),
-        count=needed(walk),
+        count=walk.needed,
         attr=len(walk.schema.columns),
         flag=int(walk.visibility == "all"),
         keep=int(walk.policy.saturates),

@@ -25,7 +25,6 @@ from .golden import array_header, walk_page
 from .isa import short_possible
 from .judge import RowCounts, count_rows, delivery, judge_rows
 from .layout import Source
-from .program import needed
 
 #: pages looked at together: bounds the memory that a table needs
 _CHUNK = 2048
@@ -65,7 +64,7 @@ def _shape(
 ) -> tuple[dict[int, int], list[tuple[int, bytes]], int] | None:
     """Places of the used columns, bytes that must stand at certain offsets, and the extent, as the tuple data `sample` suggests."""
     at, places, constants = 0, {}, []
-    for index in range(needed(walk)):
+    for index in range(walk.needed):
         kind = walk.schema.columns[index].storage
         used = bool(walk.sources(index))
         if kind.length > 0:
@@ -152,7 +151,7 @@ def _tuples(
     hoff = header >> 48 & 0xFF
     good &= (
         (infomask & p.HEAP_HASNULL == 0)
-        & (natts >= needed(walk))
+        & (natts >= walk.needed)
         & (natts <= len(walk.schema.columns))
         & (hoff % p.ALIGN == 0)
         & (hoff >= p.TUPLE_BITMAP)

@@ -18,7 +18,7 @@ from penstock.engines.score import ScoreError, Scoring, no_score
 from penstock.engines.workload import Bound, Given, Result, Workload
 from penstock.errors import bad_value, no_option, not_one_of
 from penstock.models.errors import HardwareError, RunError
-from penstock.models.memory import Memory
+from penstock.models.memory import Dram, Memory
 from penstock.models.numerics.formats import Codes
 from penstock.targets import timing_of
 
@@ -263,12 +263,14 @@ def golden(workload: Workload) -> Run:
 
 def model(workload: Workload, memory: Memory) -> Run:
     """Return the cycles of a run by the cycle model."""
-    from penstock.models.memory.dram.memory import counted
-    from penstock.sim.memory.dram import fast
-
     begin = perf_counter()
-    counting, commands = counted(fast(memory))
-    cycles = workload.model(counting)
+    commands: Callable[[], dict[str, int]] = dict
+    if isinstance(memory, Dram):
+        from penstock.models.memory.dram.memory import counted
+        from penstock.sim.memory.dram import fast
+
+        memory, commands = counted(fast(memory))
+    cycles = workload.model(memory)
     return Run(
         "model",
         None,
@@ -490,7 +492,7 @@ def parted(
     rest = {name: value for name, value in options.items() if name not in of_machines}
     if unknown := next((name for name in rest if name not in arguments), None):
         raise no_option(taker, unknown, {*of_machines, *arguments})
-    return machine, hooks.taken(design.engine_name, rest), seed
+    return machine, rest and hooks.taken(design.engine_name, rest), seed
 
 
 def run(

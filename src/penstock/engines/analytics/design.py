@@ -91,7 +91,11 @@ class AnalyticsDesign(Design):
         from penstock.sim.native import PortSpec
 
         plan = self.plan
-        pages = [PortSpec(f"m{q}_axi", plan.bus_bytes, True, q == 0) for q in range(plan.ports)]
+        pages = tuple(
+            PortSpec(f"m{q}_axi", plan.bus_bytes, True, q == 0) for q in range(plan.ports)
+        )
+        if not plan.rows.tables:
+            return pages
         return *pages, *(
             PortSpec(f"m{plan.ports + k}_axi", plan.bus_bytes, space=space)
             for k, space in enumerate(row_spaces(plan))

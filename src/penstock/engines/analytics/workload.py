@@ -81,6 +81,8 @@ class _Places:
             end = max(end, q * apart)
             pages.append(end)
             end += round_up(size)
+        if not plan.rows.tables:
+            return cls(place, tuple(pages), (), (end, 0), end)
         begin = end if plan.rows.deal.ports == 1 else 0
         tables, rows = row_places(plan, begin)
         return cls(place, tuple(pages), tables, (begin, rows), end + rows)
@@ -110,6 +112,8 @@ def _moved(design: AnalyticsDesign, pages: int) -> tuple[int, int]:
 def _lines(design: AnalyticsDesign, pages: int) -> list[Line]:
     """Return how each port's pages come into its ring; [] where there are none."""
     plan, epochs = design.plan, max(design.plan.epochs, 1)
+    if not plan.striders.ring:
+        return []
     counts = plan.striders.ring, plan.page_size, pages, plan.ports, epochs
     return lines(design.target, *counts, design.link)
 
@@ -164,7 +168,7 @@ def _cycles(
         "boot": taken.boot,
         "trained": taken.trained,
         "striders": strider_cycles(plan, costs) * epochs,
-        **waited(coming),
+        **(waited(coming) if coming else {}),
     }
     if by_rows is not None and taken.rows is not None:
         counters |= row_counters(taken.rows, by_rows.asked, memory, plan.rows.deal)
@@ -174,8 +178,9 @@ def _cycles(
     limits = bound(plan, pages, taken.groups, taken.batches, memory, epochs, scores, by_rows, late)
     each = taken.tuples // max(epochs, 1)
     machine = machine_bound(plan, design.target, pages, each, memory, epochs)
-    limits = replace(limits, **least(coming))
-    machine = machine and replace(machine, **least(coming))
+    if coming:
+        limits = replace(limits, **least(coming))
+        machine = machine and replace(machine, **least(coming))
     facts = {"epochs": epochs, "converged": False}
     return Cycles(taken.total, limits, counters, facts, bound_machine=machine)
 
