@@ -93,11 +93,6 @@ class Choice:
             plan = replace(plan, rows=replace(plan.rows, indices=indices))
         return replace(plan, notes={**plan.notes, **self.notes})
 
-    @property
-    def plan(self) -> AnalyticsPlan:
-        program = self.lowered()
-        return self.assembled(program, self.scheduled(program))
-
 
 def choose(
     graph: Graph,

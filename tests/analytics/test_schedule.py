@@ -62,14 +62,16 @@ def make(
     kernel = load_kernel(file) if file.exists() else from_text(TEXTS[name])
     schema = schema_for(kernel.trace(DIMS[name]))
     bound = bind(kernel, schema, None, DIMS[name])
-    return choose(
+    choice = choose(
         kernel.trace(bound.dims),
         bound.fields,
         schema,
         target(part) if isinstance(part, str) else part,
         parse_format(fmt),
         choices=Choices(lanes=lanes, threads=threads, ports=1),
-    ).plan
+    )
+    program = choice.lowered()
+    return choice.assembled(program, choice.scheduled(program))
 
 
 def test_free_starts() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,36 +17,25 @@ if TYPE_CHECKING:
     from penstock.commands.job import Job
 
 
-@dataclass(frozen=True)
-class _Watch:
-    """Prints the forms that are asked for, and ends compiling behind the last pass that is."""
+def _watch(job: Job, printed: tuple[str, ...], last: str | None) -> Callable[[str, Any], None]:
+    """Return what prints the forms that are asked for, and ends compiling behind the `last` pass. Raises Conflict for a pass that there is not."""
+    from penstock.passes.compiling import Stopped, passes_of
+    from penstock.passes.form_text import written
 
-    job: Job
-    printed: tuple[str, ...]
-    last: str | None
+    known = [one.name for one in passes_of(job.engine)]
+    for flag, names in (("--print-after", printed), ("--stop-after", (last,) if last else ())):
+        if wrong := next((name for name in names if name not in known), None):
+            what = f"{flag} {wrong}: the engine {job.engine.name} has no such pass"
+            raise Conflict(what, f"its passes are {', '.join(known)}")
 
-    @classmethod
-    def of(cls, job: Job, printed: tuple[str, ...], last: str | None) -> _Watch:
-        """Return what watches the passes of a kernel's engine. Raises Conflict for a pass that it does not have."""
-        from penstock.passes.compiling import passes_of
-
-        known = [one.name for one in passes_of(job.engine)]
-        for flag, names in (("--print-after", printed), ("--stop-after", (last,) if last else ())):
-            if wrong := next((name for name in names if name not in known), None):
-                what = f"{flag} {wrong}: the engine {job.engine.name} has no such pass"
-                raise Conflict(what, f"its passes are {', '.join(known)}")
-        return cls(job, printed, last)
-
-    def __call__(self, name: str, form: Any) -> None:
-        from penstock.passes.compiling import Stopped
-        from penstock.passes.form_text import written
-
-        if name in self.printed:
-            print(written(form), end="", file=self.job.state.out.file)
-        if name == self.last:
-            if not isinstance(form, str):
-                self.job.kernel.warnings = list(form.warnings)
+    def watch(name: str, form: Any) -> None:
+        if name in printed:
+            print(written(form), end="", file=job.state.out.file)
+        if name == last:
+            job.kernel.warnings = list(getattr(form, "warnings", ()))
             raise Stopped
+
+    return watch
 
 
 @click.pass_obj
@@ -65,14 +54,14 @@ def _compile(state: State, **values: Any) -> None:
     from penstock.passes.compiling import Stopped
 
     job = Job.begin(state, "compile")
-    watch = _Watch.of(job, rest["print_after"], rest["stop_after"])
+    watch = _watch(job, rest["print_after"], rest["stop_after"])
     try:
         _written(job, watch, rest["out"])
     except Stopped:
         job.warn()
 
 
-def _written(job: Job, watch: _Watch, out: str | None) -> None:
+def _written(job: Job, watch: Callable[[str, Any], None], out: str | None) -> None:
     """Compile the kernel, and write the design into the folder `out`."""
     from penstock.output import check_folder, earlier
     from penstock.targets import linked, target_named

@@ -11,7 +11,7 @@ from penstock.dsl.core.diagnostics import Diagnostic, Span, error
 from penstock.models.feasible import derated, fullest
 from penstock.models.resources import AIM, FILL
 from penstock.models.target import ASSUMED, Clock, Target
-from penstock.passes.forms import Form, Origin
+from penstock.passes.forms import Designed, Form, Origin
 
 if TYPE_CHECKING:
     from penstock.engines.base import Design
@@ -23,7 +23,7 @@ Chosen = TypeVar("Chosen", bound=Form)
 
 
 def feasible(
-    form: Taken, choose: Callable[[Taken], Chosen], design: Callable[[Chosen], Design]
+    form: Taken, choose: Callable[[Taken], Chosen], design: Callable[[Chosen], Designed]
 ) -> Chosen:
     """Return what `choose` makes of a form, if its target holds the `design` of that.
 
@@ -34,7 +34,7 @@ def feasible(
 
     def judged(part: Target) -> tuple[Chosen, Design]:
         chosen = choose(replace(form, part=part))
-        built = design(chosen)
+        built = design(chosen).design
         _check_fits(form.origin, built, part)
         return chosen, built
 

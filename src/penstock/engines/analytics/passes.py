@@ -137,7 +137,7 @@ def choose(form: Checked) -> Chosen:
     Before: `choices=Choices()`
     After: `choice=Choice(point=Point(lanes=2, threads=1, ports=1, walkers=1, interval=35), …)`
     """
-    return feasible(form, _placed, lambda chosen: _built(chosen, _plan(chosen)))
+    return feasible(form, _placed, _planned)
 
 
 def lower(form: Chosen) -> Lowered:
@@ -170,8 +170,8 @@ def assemble(form: Timed) -> Planned:
     Before: `scheduled=Scheduled(…)`
     After: `plan=AnalyticsPlan(kernel='linear', lanes=2, …)`
     """
-    plan = _ringed(form, form.choice.assembled(form.program, form.scheduled))
-    return form.then(Planned, plan=plan)
+    plan, ring = form.choice.assembled(form.program, form.scheduled), form.args.option("ring") or 0
+    return form.then(Planned, plan=replace(plan, striders=replace(plan.striders, ring=ring)))
 
 
 def design(form: Planned) -> Built:
@@ -182,7 +182,18 @@ def design(form: Planned) -> Built:
     Before: `Variable(name='w', kind='model', …)`
     After: `start={'w': array('float64', (54,), 0.0)}`
     """
-    return form.then(Built, design=_built(form, form.plan))
+    graph = form.choice.maker.graph
+    built = AnalyticsDesign(
+        form.part,
+        form.memory,
+        form.plan,
+        {v.name: initial_value(v) for v in graph.of_kind("model")},
+        dict(form.plan.notes["run_values"]),
+        tuple(v.name for v in graph.of_kind("output")),
+        _score(form.choice),
+        refused=no_hardware(graph, *_alone(form.choice)) if form.choice.golden else None,
+    )
+    return form.then(Built, design=built)
 
 
 PASSES = (bind, check, choose, lower, schedule, assemble, design)
@@ -191,13 +202,18 @@ PASSES = (bind, check, choose, lower, schedule, assemble, design)
 # the choice of a plan
 
 
+def _planned(chosen: Chosen) -> Built:
+    """Return what the passes behind a choice make of it."""
+    return design(assemble(schedule(lower(chosen))))
+
+
 def _placed(form: Checked) -> Chosen:
     """Return the best choice, models that rows are read of wherever they are quicker unless the user says where they lie."""
     part, chosen = form.part, _best(form)
     fixed = form.choices.place or form.choices.prefer != "time"
     if form.quick or fixed or (part.ports < 2 and not part.lends):
         return chosen
-    on_chip = _built(chosen, _plan(chosen))
+    on_chip = _planned(chosen).design
     plan = on_chip.plan
     if not plan.by_rows or on_chip.refused is not None or plan.rows.tables:
         return chosen
@@ -207,7 +223,7 @@ def _placed(form: Checked) -> Chosen:
 
     def other() -> AnalyticsDesign:
         others.append(_best(in_memory))
-        return _built(others[0], _plan(others[0]))
+        return _planned(others[0]).design
 
     if quicker(on_chip, form.args, other):
         return replace(others[0], warnings=chosen.warnings)
@@ -245,33 +261,6 @@ def _best(form: Checked) -> Chosen:
 def _alone(choice: Choice) -> tuple[str, str]:
     """Return why there is no hardware, and the code of that error."""
     return choice.notes["golden_alone"], choice.notes["refused"]
-
-
-# plan and design
-
-
-def _plan(chosen: Chosen) -> AnalyticsPlan:
-    return _ringed(chosen, chosen.choice.plan)
-
-
-def _ringed(form: Form, plan: AnalyticsPlan) -> AnalyticsPlan:
-    ring = form.args.option("ring") or 0
-    return replace(plan, striders=replace(plan.striders, ring=ring))
-
-
-def _built(form: Chosen | Planned, plan: AnalyticsPlan) -> AnalyticsDesign:
-    """Return the design of a plan."""
-    graph = form.choice.maker.graph
-    return AnalyticsDesign(
-        form.part,
-        form.memory,
-        plan,
-        {v.name: initial_value(v) for v in graph.of_kind("model")},
-        dict(plan.notes["run_values"]),
-        tuple(v.name for v in graph.of_kind("output")),
-        _score(form.choice),
-        refused=no_hardware(graph, *_alone(form.choice)) if form.choice.golden else None,
-    )
 
 
 def _score(choice: Choice) -> dict[str, Any]:

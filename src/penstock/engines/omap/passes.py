@@ -68,7 +68,7 @@ def choose(form: Declared) -> Planned:
     Before: `kernel=MapKernel(capacity=1048576, …)`
     After: `plan=OmapConfig(capacity=1048576, value_bytes=256, window=128, openers=32, …), link=memory("latency=315,bytes=64")`
     """
-    return feasible(form, _best, _built)
+    return feasible(form, _best, design)
 
 
 def design(form: Planned) -> Built:
@@ -77,14 +77,11 @@ def design(form: Planned) -> Built:
     Before: `plan=OmapConfig(…)`
     After: `design=MapDesign(kernel='sessions', plan=OmapConfig(…), …)`
     """
-    return form.then(Built, design=_built(form))
+    built = MapDesign(form.part, form.memory, form.kernel.name, form.plan, form.link)
+    return form.then(Built, design=built)
 
 
 PASSES = (declare, choose, design)
-
-
-def _built(form: Planned) -> MapDesign:
-    return MapDesign(form.part, form.memory, form.kernel.name, form.plan, form.link)
 
 
 def _best(form: Declared) -> Planned:

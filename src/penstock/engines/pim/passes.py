@@ -100,7 +100,7 @@ def choose(form: Sized) -> Planned:
     Before: `recurrents=(Recurrent(name='mamba2', …),), batch=1, heads=2`
     After: `device=PimConfig(stochastic=True, groups=1, banks=2, rows=4, …)`
     """
-    return feasible(form, _best, _built)
+    return feasible(form, _best, design)
 
 
 def design(form: Planned) -> Built:
@@ -109,7 +109,19 @@ def design(form: Planned) -> Built:
     Before: `device=PimConfig(…)`
     After: `design=PimDesign(recurrent=Recurrent(…), device=PimConfig(…), batch=1, heads=2)`
     """
-    return form.then(Built, design=_built(form))
+    built = PimDesign(
+        form.part,
+        form.memory,
+        form.recurrents,
+        form.device,
+        form.batch,
+        form.heads,
+        "saturate" if form.saturates else "error",
+        form.layers,
+        form.group,
+        source=form.origin.source or "",
+    )
+    return form.then(Built, design=built)
 
 
 PASSES = (match, choose, design)
@@ -126,21 +138,6 @@ def _best(form: Sized) -> Planned:
     if part.shared is not None:  # it will be built
         _check_fits(form, device)
     return form.then(Planned, memory=timing, device=device).warned(*slow)
-
-
-def _built(form: Planned) -> PimDesign:
-    return PimDesign(
-        form.part,
-        form.memory,
-        form.recurrents,
-        form.device,
-        form.batch,
-        form.heads,
-        "saturate" if form.saturates else "error",
-        form.layers,
-        form.group,
-        source=form.origin.source or "",
-    )
 
 
 def _slow(recurrent: Recurrent, device: PimConfig, items: int) -> tuple[Diagnostic, ...]:

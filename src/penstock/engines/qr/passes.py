@@ -153,7 +153,7 @@ def choose(form: OverKeys | Scaled) -> Planned:
     Before: `limbs=(2, 2, 2, 2)`
     After: `plan=TableFitPlan(columns=Columns(limbs=(2, 2, 2, 2), …), …)`
     """
-    return feasible(form, _best, _built)
+    return feasible(form, _best, design)
 
 
 def design(form: Planned) -> Built:
@@ -164,7 +164,16 @@ def design(form: Planned) -> Built:
     Before: `plan=TableFitPlan(…)`
     After: `design=ColumnsDesign(plan=TableFitPlan(…), solving=Solving(…))`
     """
-    return form.then(Built, design=_built(form))
+    memory, graph, plan = form.memory, form.graph, form.plan
+    if isinstance(plan, FitPlan):
+        keys = FitDesign(form.part, memory, graph, plan, form.key)
+        return form.then(Built, design=keys)
+    solving = Solving().with_options(form.args.options)
+    units, packing = form.units, form.packing
+    columns = ColumnsDesign(
+        form.part, memory, graph, plan, solving=solving, units=units, packing=packing
+    )
+    return form.then(Built, design=columns)
 
 
 PASSES = (bind, scale, choose, design)
@@ -202,7 +211,7 @@ def _best(form: OverKeys | Scaled) -> Planned:
         timing = memory or FixedLatency(part.latency, plan.bus_bytes)
         return form.then(Planned, graph=graph, memory=timing, plan=plan)
 
-    return planned(form.graph, _room(lambda graph: _built(planned(graph)), part, args))
+    return planned(form.graph, _room(lambda graph: design(planned(graph)).design, part, args))
 
 
 def _of_columns(form: Scaled, memory: Memory | None) -> Planned:
@@ -225,17 +234,6 @@ def _of_columns(form: Scaled, memory: Memory | None) -> Planned:
     timing = memory or FixedLatency(part.latency, plan.bus_bytes)
     plan = replace(plan, ring=args.option("ring") or 0)
     return form.then(Planned, memory=timing, plan=plan, units=units)
-
-
-def _built(form: Planned) -> FitDesign | ColumnsDesign:
-    graph, plan = form.graph, form.plan
-    if isinstance(plan, FitPlan):
-        return FitDesign(form.part, form.memory, graph, plan, form.key)
-    solving = Solving().with_options(form.args.options)
-    units, packing = form.units, form.packing
-    return ColumnsDesign(
-        form.part, form.memory, graph, plan, solving=solving, units=units, packing=packing
-    )
 
 
 def _room(
