@@ -97,12 +97,9 @@ def tree(
 class Datapath:
     """The units of one home ("thread" or "core") inside module `m`.
 
-    Parameters
-    ----------
-    source
-        `source(op number, operand number)` gives the operand's beat or code in the cycle in which `control.select` is high.
-    control
-        See `Control`.
+    * `source`: `source(op number, operand number)` gives the operand's beat or code in the cycle in which
+      `control.select` is high.
+    * `control`: see `Control`.
     """
 
     def __init__(

@@ -41,12 +41,8 @@ class AnalyticsEngine(wiring.Component):
 
     A run: read the boot image (program into the Striders, parameters into the core), train, write the models.
 
-    Parameters
-    ----------
-    plan, port
-        What to compute, and how its memory ports are built.
-    library
-        Takes the modules that are instantiated by name.
+    * `plan`, `port`: what to compute, and how its memory ports are built.
+    * `library`: takes the modules that are instantiated by name.
     """
 
     def __init__(self, plan: AnalyticsPlan, port: PortConfig, library: Parts, *, design: int = 0):

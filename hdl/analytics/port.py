@@ -24,12 +24,8 @@ from .reorder import Reorder
 class MemoryPort(wiring.Component):
     """Reads a port's pages and deals their tuples to its threads. All ports of an engine are alike: what only the first does, boot, the others can.
 
-    Parameters
-    ----------
-    plan, port
-        What to compute, and how its memory ports are built.
-    parts
-        Gives the parts that there are many of.
+    * `plan`, `port`: what to compute, and how its memory ports are built.
+    * `parts`: gives the parts that there are many of.
     """
 
     def __init__(self, plan: AnalyticsPlan, port: PortConfig, parts: Parts):

@@ -13,14 +13,9 @@ class Store:
     A read address presented in cycle t gives its data in cycle t + 1; a write in cycle t is seen by addresses presented from t + 1 on. A
     buffer of a single beat is a register. Each reader has its own port, so readers never wait for each other.
 
-    Parameters
-    ----------
-    m, name
-        Where the storage is put, and what it is called there.
-    buffer
-        Its shape and slots; `lanes` and `width` (bits of a code) are the plan's.
-    copied
-        Each reader has a memory of its own, and beats are written whole.
+    * `m`, `name`: where the storage is put, and what it is called there.
+    * `buffer`: its shape and slots; `lanes` and `width` (bits of a code) are the plan's.
+    * `copied`: each reader has a memory of its own, and beats are written whole.
     """
 
     def __init__(

@@ -11,13 +11,9 @@ class Pending(wiring.Component):
     """Holds changes back while one of the same place is in its unit: each reads the place as the one before left it. Its cycles are
     `models.analytics.waits`.
 
-    Parameters
-    ----------
-    widths
-        Bits of the places of each operation that changes some.
-    ages
-        By (later, first) how many cycles ago a change by `first` was taken, at least and at most, that one by `later` waits for. Such operations
-        have their places in one store.
+    * `widths`: bits of the places of each operation that changes some.
+    * `ages`: by (later, first) how many cycles ago a change by `first` was taken, at least and at most, that
+      one by `later` waits for. Such operations have their places in one store.
     """
 
     def __init__(self, widths: Sequence[int], ages: Mapping[tuple[int, int], tuple[int, int]]):

@@ -17,12 +17,8 @@ from ..stream.queue import Queue
 class RowPort(wiring.Component):
     """Fetches rows, some of them at once, and writes others meanwhile.
 
-    Parameters
-    ----------
-    config
-        Whose longest row, bus words and rows that are fetched at once it has.
-    address_width, beats_width
-        As of `BurstReader`.
+    * `config`: whose longest row, bus words and rows that are fetched at once it has.
+    * `address_width`, `beats_width`: as of `BurstReader`.
     """
 
     def __init__(self, config: RowUnitConfig, *, address_width: int, beats_width: int):

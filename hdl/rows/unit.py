@@ -19,12 +19,8 @@ class RowUnit(wiring.Component):
 
     The lines are the engine's: the unit reads and writes beats of them, of none that the engine may still change.
 
-    Parameters
-    ----------
-    config
-        Tables and places.
-    address_width, beats_width
-        Bits of addresses, and of a burst command's length.
+    * `config`: tables and places.
+    * `address_width`, `beats_width`: bits of addresses, and of a burst command's length.
     """
 
     def __init__(self, config: RowUnitConfig, *, address_width: int, beats_width: int):

@@ -14,16 +14,11 @@ class PageBuffers(wiring.Component):
     A window asked for in cycle t (`address`) is in the register `window` in cycle t + 2, or t + 3 if `registered`: `bus_bytes` bytes from `address` on, of page
     buffer `page`. A window that reaches past the page's end continues at its start; nothing outside the page is read.
 
-    Parameters
-    ----------
-    page_size, bus_bytes, buffers
-        As in `PortConfig`.
-    granule
-        What addresses are multiples of, a power of two.
-    registered
-        What a bank reads passes a register before it is turned: a block RAM may take half a cycle by itself.
-    parts
-        Gives the banks.
+    * `page_size`, `bus_bytes`, `buffers`: as in `PortConfig`.
+    * `granule`: what addresses are multiples of, a power of two.
+    * `registered`: what a bank reads passes a register before it is turned: a block RAM may take half a cycle
+      by itself.
+    * `parts`: gives the banks.
     """
 
     def __init__(self, *, page_size, bus_bytes, buffers, parts, granule=1, registered=False):

@@ -28,12 +28,8 @@ class StriderPipeline(wiring.Component):
     t + 1, is compared with the tuple's end in t + 2, and reaches the decode stage in t + 3, both a cycle later with a `latency` of 5: then it goes to the tuple
     buffer as `tag` and `window`.
 
-    Parameters
-    ----------
-    config
-        The port's configuration.
-    parts
-        Gives the page buffers' banks.
+    * `config`: the port's configuration.
+    * `parts`: gives the page buffers' banks.
     """
 
     def __init__(self, config, parts):

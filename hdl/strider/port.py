@@ -35,11 +35,8 @@ class AccessPort(wiring.Component):
     cycle without a beat on a tuple that a NaN leaves out and on the end of each page, except that
     the last page of an epoch gives the token `end` in it. Cycle model: `models.strider.cycles.PortModel`.
 
-    Parameters
-    ----------
-    config : PortConfig
-    library
-        Takes the module that all Striders are; without it they are submodules.
+    * `config` (`PortConfig`)
+    * `library`: takes the module that all Striders are; without it they are submodules.
     """
 
     def __init__(self, config, library=None):

@@ -13,18 +13,11 @@ class PageSequencer(wiring.Component):
     After `start` in cycle 0 the first command is offered in cycle 1; one a cycle follows while credits last. A pulse on `free` in
     cycle t allows a command from cycle t + 1 on, and so does a `ready` that is larger.
 
-    Parameters
-    ----------
-    bus_bytes, page_size
-        Bytes of a bus word and of a page.
-    credits
-        Page buffers of the port, all free at `start`.
-    address_width, beats_width
-        Bits of the commands' fields.
-    count_width, epochs_width
-        Bits of the numbers of pages and epochs.
-    ring
-        Slots for pages (`models.ring`), 0: the table lies in memory whole.
+    * `bus_bytes`, `page_size`: bytes of a bus word and of a page.
+    * `credits`: page buffers of the port, all free at `start`.
+    * `address_width`, `beats_width`: bits of the commands' fields.
+    * `count_width`, `epochs_width`: bits of the numbers of pages and epochs.
+    * `ring`: slots for pages (`models.ring`), 0: the table lies in memory whole.
     """
 
     def __init__(

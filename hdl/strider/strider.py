@@ -16,12 +16,8 @@ _OF_BUFFER = ("ready", "end", "error", "void", "skipped", "beat", "read", "take"
 class Strider(wiring.Component):
     """Takes every n-th page of a port with n Striders and keeps its tuples until the collector takes them.
 
-    Parameters
-    ----------
-    config
-        The port's configuration.
-    parts
-        Gives memories and converters.
+    * `config`: the port's configuration.
+    * `parts`: gives memories and converters.
     """
 
     def __init__(self, config, parts):

@@ -62,12 +62,8 @@ class TupleBuffer(wiring.Component):
     A tag that completes a tuple, ends a page or is in error, presented in cycle t, can be taken in cycle t + 2 + `config.depth`. A slot
     taken (`take`) in cycle t is `room` again from cycle t + 1 on. Slots are used in turn.
 
-    Parameters
-    ----------
-    config
-        The port's configuration.
-    parts
-        Gives converters and lanes.
+    * `config`: the port's configuration.
+    * `parts`: gives converters and lanes.
     """
 
     def __init__(self, config, parts):
