@@ -476,7 +476,7 @@ class Classes:
         return names.union(*(self.attributes(*base) for base in self.bases(module, node)))
 
 
-#: classes that are larger, to be split
+#: classes that are larger, to be split; the fields of `Target` are keys of users' files, and its attributes as they know them
 LARGE = {
     "penstock.hdl.omap.engine.MapEngine",
     "penstock.hdl.qr.core.Core",
