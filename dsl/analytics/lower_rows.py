@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 _MOST_PLACES = MAX_BAG.bit_length()
 
+#: operations of kernels with rows, and their indices
+_OF_ROWS = frozenset((*MEANINGS, "change", "index"))
+
 
 def by_rows(graph: Graph) -> bool:
     """Return whether a kernel has an index, or reads or changes rows."""
-    return bool(graph.of_kind("index")) or any(
-        node.op in (*MEANINGS, "change") for node in graph.nodes
-    )
+    return any(node.op in _OF_ROWS for node in graph.nodes)
 
 
 def _two(shape: tuple[int, ...]) -> tuple[int, int]:

@@ -44,7 +44,7 @@ class Float(Format):
             f"float:{self.exponent_bits},{self.fraction_bits}",
         )
 
-    @property
+    @cached_property
     def bias(self) -> int:
         return (1 << (self.exponent_bits - 1)) - 1
 
@@ -66,7 +66,7 @@ class Float(Format):
     def smallest_normal(self) -> float:
         return 2.0 ** (1 - self.bias)
 
-    @property
+    @cached_property
     def max_value(self) -> float:
         return (2.0 - 2.0**-self.fraction_bits) * 2.0**self.bias
 

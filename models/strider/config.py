@@ -219,12 +219,12 @@ class PortConfig:
         """What the hardware may rely on where it has its program built in."""
         return None if self.program is None else FixedProgram.of(self)
 
-    @property
+    @cached_property
     def credits(self) -> int:
         """Page buffers of the port."""
         return self.striders * self.buffers
 
-    @property
+    @cached_property
     def words_per_page(self) -> int:
         return self.page_size // self.bus_bytes
 
