@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from ..timeline import Credits
 from .burst_split import burst_count, split
 from .timing import Ports, Reads, Writes
 
@@ -34,15 +35,11 @@ class Reader:
         self.port: Reads = memory.port(bus_bytes)
         self.free = 0  # the first cycle that can accept the next command
         self._left: deque[int] = deque()  # beats left of each command in flight
-        self._ended: deque[int] = deque()  # cycles of the last beats of commands, latest `commands`
-        self._given = 0
+        self._flight = Credits(commands)
 
     def command(self, valid: int, address: int, beats: int) -> int:
         """Give a command, valid from cycle `valid` on; return the cycle in which it is accepted."""
-        cycle = max(valid, self.free)
-        if self._given >= self.commands:
-            cycle = max(cycle, self._ended.popleft() + 1)
-        self._given += 1
+        cycle = max(valid, self.free, self._flight[len(self._left)])
         self.free = cycle + burst_count(address, beats, self.bus_bytes)
         self.port.address(cycle + 1, beats, address)
         self._left.append(beats)
@@ -58,13 +55,13 @@ class Reader:
         self._left[0] -= 1
         if not self._left[0]:
             self._left.popleft()
-            self._ended.append(cycle)
+            self._flight.give(cycle + 1)
         return cycle
 
     def drain(self, ready: int = 0) -> tuple[int, int]:
         """Take all beats of the oldest command in flight with a consumer ready from `ready` on; return its first and last."""
         cycles = self.port.drain(self._left.popleft(), ready)
-        self._ended.append(cycles[1])
+        self._flight.give(cycles[1] + 1)
         return cycles
 
 
@@ -83,7 +80,7 @@ class Writer:
         self.port: Writes = memory.write_port(bus_bytes)
         self._issue = 0
         self._beat = -1  # the latest W transfer
-        self._lasts: deque[int] = deque()  # cycles of the last W beats of the latest AHEAD bursts
+        self._ahead = Credits(self.AHEAD)
 
     def write(
         self, valid: int, address: int, beats: int, source: Callable[[int], int]
@@ -112,13 +109,11 @@ class Writer:
         aw = cycle
         taken: list[int] = []
         for at, length in split(address, beats, self.bus_bytes):
-            aw += 1
-            if len(self._lasts) == self.AHEAD:
-                aw = max(aw, self._lasts.popleft() + 1)
+            aw = max(aw + 1, self._ahead.free)
             for _ in range(length):
                 self._beat = self.port.data(max(source(self._beat), aw + 1), at)
                 taken.append(self._beat)
-            self._lasts.append(self._beat)
+            self._ahead.give(self._beat + 1)
             self.port.sent(aw, self._beat, at, length)
         self._issue = aw
         return cycle, taken

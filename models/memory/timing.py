@@ -114,11 +114,7 @@ class Memory(Ports, Protocol):
 
 
 class ReadPort:
-    """One read port under the rules above, from the reset on. Bursts must be given in the order of their AR handshakes.
-
-    For a consumer that is always ready, `read`; else `address` for each burst and, for each beat, `offer` and
-    `accept`.
-    """
+    """One read port under the rules above; `Reads`."""
 
     shift_invariant = True
 
@@ -130,33 +126,24 @@ class ReadPort:
 
     @property
     def idle_from(self) -> int:
-        """The first cycle that may offer the next beat."""
         return self._free
 
     def delay(self, cycles: int) -> None:
-        """Go on as if everything so far had happened `cycles` later."""
         self._free += cycles
 
     def read(self, ar: int, beats: int, address: int = 0) -> tuple[int, int]:
-        """Read a burst of `beats` ≥ 1 accepted on AR in cycle `ar`; return the cycles of its first and last beat."""
         first = max(ar + self.latency, self._free)
         last = first + (beats - 1) * self.interval
         self._free = last + self.interval
         return first, last
 
     def address(self, ar: int, beats: int, address: int = 0) -> None:
-        """Note a burst of `beats` ≥ 1 accepted on AR in cycle `ar`, for `offer` and `accept`."""
         self._bursts.append([ar + self.latency, beats])
 
     def offer(self) -> int:
-        """The first cycle in which the next beat is offered.
-
-        Raises IndexError when no burst is outstanding.
-        """
         return max(self._bursts[0][0], self._free)
 
     def accept(self, ready: int) -> int:
-        """Take the next beat with a consumer that is ready from cycle `ready` on; return the cycle of the transfer."""
         cycle = max(self.offer(), ready)
         self._free = cycle + self.interval
         burst = self._bursts[0]
@@ -166,7 +153,6 @@ class ReadPort:
         return cycle
 
     def drain(self, beats: int, ready: int) -> tuple[int, int]:
-        """Take the next beats, of one burst, with a consumer that is ready from cycle `ready` on; return the first's and the last's cycle."""
         burst = self._bursts[0]
         first = max(burst[0], self._free, ready)
         last = first + (beats - 1) * self.interval
@@ -178,7 +164,7 @@ class ReadPort:
 
 
 class WritePort:
-    """One write port under the rules above, from the reset on. Bursts are given in order."""
+    """One write port under the rules above; `Writes`."""
 
     def __init__(self, latency: int, interval: int) -> None:
         self.latency = latency
@@ -188,22 +174,18 @@ class WritePort:
         self._answers: deque[int] = deque(maxlen=ANSWERS)
 
     def data(self, valid: int, address: int = 0) -> int:
-        """Send the next W beat, valid from cycle `valid` on; return the cycle of the transfer."""
         cycle = max(valid, self._free)
         self._free = cycle + self.interval
         return cycle
 
     def sent(self, aw: int, last: int, address: int = 0, beats: int = 1) -> None:
-        """Note a burst whose AW and last W beat were accepted in these cycles; BREADY is high."""
         self._response = max(max(aw, last) + self.latency, self._response + 1)
         self._answers.append(self._response)
 
     def answer(self) -> int:
-        """The cycle of the next B transfer that was not asked for."""
         return self._answers.popleft()
 
     def answered(self) -> int:
-        """The cycle of the last B transfer so far."""
         return self._response
 
 
@@ -228,15 +210,12 @@ class FixedLatency:
 
     @property
     def quickest(self) -> int:
-        """Cycles from AR to the first beat at least."""
         return self.latency
 
     def interval(self, bus_bytes: int) -> int:
-        """Cycles from one accepted beat to the next offer on a bus of `bus_bytes`."""
         return -(-bus_bytes // self.bytes_per_cycle)
 
     def rate(self, bus_bytes: int) -> float:
-        """Bytes a cycle that a port of `bus_bytes` reaches in the long run."""
         return bus_bytes / self.interval(bus_bytes)
 
     def least(self, read: int, written: int, bus_bytes: int) -> int:

@@ -22,9 +22,9 @@ each other here: each has a cycle in two on the column bus, which is all that it
 
 from __future__ import annotations
 
-from collections import deque
 from typing import NamedTuple
 
+from ...timeline import Credits
 from .checker import Checker
 from .organisation import Address
 from .timing import Timing
@@ -77,7 +77,7 @@ class Controller:
         self.issued: list[Issued] = []
         self.refresh = timing["nREFI"]  # when the next one is due
         self.refreshes = 0
-        self._columns: deque[int] = deque(maxlen=DEPTH)  # cycles of the latest column commands
+        self._seen = Credits(DEPTH)  # of requests that are looked at
         self._latest = {"PRE": -1, "ACT": -1, "RD": -1}  # cycles of the latest ones of each kind
         # cycles in which a bus is taken; a bus of column commands alone has them in order
         self._taken: set[tuple[str, int]] = set()
@@ -86,9 +86,7 @@ class Controller:
         """Take a request for the burst of that number, there from cycle `arrival` on and not before
         those taken so far; return the cycle of its column command."""
         address = self.mapping.address(burst)
-        begin = arrival
-        if len(self._columns) == DEPTH:
-            begin = max(begin, self._columns[0] + 1)
+        begin = max(arrival, self._seen.free)
         while max(begin, self._latest["RD"]) >= self.refresh:
             self._refresh()
         row = self.checker.row(address)
@@ -97,7 +95,7 @@ class Controller:
         if row != address.row:
             self._issue("ACT", "ACT", address, begin)
         column = self._issue("RD", "WR" if write else "RD", address, begin)
-        self._columns.append(column)
+        self._seen.give(column + 1)
         return column
 
     def _refresh(self) -> None:

@@ -131,7 +131,7 @@ class _Shared:
 
 
 class DramReads:
-    """A read port; the members of `models.memory.timing.ReadPort`. Commands are split into bursts as
+    """A read port; `models.memory.timing.Reads`. Commands are split into bursts as
     `BurstReader` does, with an AR a cycle."""
 
     shift_invariant = False
@@ -152,23 +152,19 @@ class DramReads:
             self._shared.read(ar + k, at, length)
 
     def offer(self) -> int:
-        """The first cycle in which the next beat is offered. Raises IndexError where none is due."""
         return max(self._shared.beats()[0], self._free)
 
     def accept(self, ready: int) -> int:
-        """Take the next beat with a consumer that is ready from cycle `ready` on."""
         cycle = max(self.offer(), ready)
         self._shared.beats().popleft()
         self._free = cycle + 1
         return cycle
 
     def read(self, ar: int, beats: int, address: int = 0) -> tuple[int, int]:
-        """Read a command for a consumer that is always ready; return its first and last beat."""
         self.address(ar, beats, address)
         return self.drain(beats, 0)
 
     def drain(self, beats: int, ready: int) -> tuple[int, int]:
-        """Take the next beats with a consumer that is ready from cycle `ready` on; return the first's and the last's cycle."""
         first, left = self.accept(ready), beats - 1
         free = first + 1
         while left:
@@ -183,27 +179,23 @@ class DramReads:
 
 
 class DramWrites:
-    """A write port; the members of `models.memory.timing.WritePort`."""
+    """A write port; `models.memory.timing.Writes`."""
 
     def __init__(self, shared: _Shared) -> None:
         self._shared, self._free = shared, _NEVER
 
     def data(self, valid: int, address: int = 0) -> int:
-        """Send the next W beat, valid from cycle `valid` on; return the cycle of the transfer."""
         cycle = max(valid, self._free)
         self._free = cycle + 1
         return cycle
 
     def sent(self, aw: int, last: int, address: int = 0, beats: int = 1) -> None:
-        """Note a burst whose AW and last W beat were accepted in these cycles."""
         self._shared.write(max(aw, last), address, beats)
 
     def answered(self) -> int:
-        """Return the cycle of the last B transfer, where no reads come before it any more."""
         return self._shared.all_answered()
 
     def answer(self) -> int:
-        """Return the cycle of the next B transfer that was not asked for; no read is unknown that comes before it."""
         return self._shared.answer()
 
 
@@ -305,7 +297,6 @@ class Dram:
         return max(1, -(-bus_bytes // self.peak))
 
     def rate(self, bus_bytes: int) -> float:
-        """Bytes an engine cycle that a port of `bus_bytes` reaches in a long stream."""
         return min(float(bus_bytes), float(self.sustained))
 
     def channel(self) -> Ports:
