@@ -43,15 +43,11 @@ class Bounds:
     there are no places, else widen_latency + 1 cycles later, unless that calls for a pass. A pass asks for its rows in the next cycle, and is offered
     dot_latency cycles after its last rows.
 
-    Parameters
-    ----------
-    ready_next
-        The next job has been solved, or its descriptor or head was wrong.
-    job : solved_shape(n_max)
-        Of that job, in the cycle after `ready_next` and until it has been offered and taken.
-    engine
-        Its `fetch` takes a pass's request, `intake` gives its words, `back` takes outcomes. `update`: where bounds are widened, the
-        `AnchorUpdate` that has the dot unit while not `uses`.
+    * `ready_next`: the next job has been solved, or its descriptor or head was wrong.
+    * `job` (`solved_shape(n_max)`): of that job, in the cycle after `ready_next` and until it has been
+      offered and taken.
+    * `engine`: its `fetch` takes a pass's request, `intake` gives its words, `back` takes outcomes. `update`:
+      where bounds are widened, the `AnchorUpdate` that has the dot unit while not `uses`.
     """
 
     def __init__(self, m: Module, config: FitPlan, parts: Parts, ready_next, job, engine):

@@ -11,10 +11,7 @@ from ..index import index
 class Control:
     """Adds a stage's phases to a module.
 
-    Parameters
-    ----------
-    conditions
-        What each condition of the phases is.
+    * `conditions`: what each condition of the phases is.
     """
 
     def __init__(self, m: Module, phases: Phases, conditions):
@@ -50,31 +47,25 @@ class Control:
                 m.next = name
 
 
-class Thread:
+class Sequencer:
     """Adds a program's control to a module.
 
     Cycles are those of `models.qr.programs`.
 
-    Parameters
-    ----------
-    columns
-        How many there are at the most, and the job's last one.
-    issue
-        The step is issued in this cycle: where `may` is high alone.
-    start
-        The step that begins the next run.
-    conditions
-        Those that the program's steps name, but `last`: the first column in use is the job's last one.
-    first
-        The first column in use; None: it is counted here.
-    running
-        A loop of no columns is passed over in this cycle.
+    * `columns`: how many there are at the most, and the job's last one.
+    * `issue`: the step is issued in this cycle: where `may` is high alone.
+    * `start`: the step that begins the next run.
+    * `conditions`: those that the program's steps name, but `last`: the first column in use is the job's last
+      one.
+    * `first`: the first column in use; None: it is counted here.
+    * `running`: a loop of no columns is passed over in this cycle.
     """
 
     def __init__(self, m: Module, program: Program, columns, *, issue, start, conditions,
                  first=None, running=0, name=""):  # fmt: skip
         size, top = columns
         self.program, self.top, self.begin = program, top, (start, conditions)
+        self.issue = issue
         # what is issued next: `step`, `column`, `first`, `may`; `over`: the program ends with this
         # cycle
         self.step = Signal(Kind, name=f"step{name}", init=next(iter(program)))

@@ -69,14 +69,10 @@ def followed(pipe, start, begin, valid, rows, guesses):
     What rows of cycle t add to the box is there from cycle t + 1 on, what they add to the errors from cycle t + `models.qr.schedule.dot_latency(n_max)` on:
     so a segment begins at the earliest when the one before it has been read. Golden: `models.qr.bounds.pass_over` and `update_anchor`.
 
-    Parameters
-    ----------
-    start, begin : segment_shape(n_max)
-        Before the rows of this cycle the segment holds `begin`: its box now, its errors `dot_latency` - 1 cycles later.
-    valid, rows : list of row_shape(n_max)
-        Rows; those without `use` change nothing.
-    guesses
-        Their predictions, `dot_latency` - 2 cycles later.
+    * `start`, `begin` (`segment_shape(n_max)`): before the rows of this cycle the segment holds `begin`: its
+      box now, its errors `dot_latency` - 1 cycles later.
+    * `valid`, `rows` (lists of `row_shape(n_max)`): rows; those without `use` change nothing.
+    * `guesses`: their predictions, `dot_latency` - 2 cycles later.
     """
     n = len(rows[0].a)
     late = dot_latency(n) - 2
@@ -114,13 +110,9 @@ def followed(pipe, start, begin, valid, rows, guesses):
 class Pass:
     """Adds a pass over rows to a module: `row_units` rows a cycle and their segment, as `followed` has it.
 
-    Parameters
-    ----------
-    start
-        With the pass's first rows.
-    i : stream.Signature(rows_shape(n_max, row_units))
-    w : ArrayLayout(32, n_max)
-        Weights, for the rows of this cycle.
+    * `start`: with the pass's first rows.
+    * `i`: `stream.Signature(rows_shape(n_max, row_units))`
+    * `w` (`ArrayLayout(32, n_max)`): weights, for the rows of this cycle.
     """
 
     def __init__(self, m: Module, config: FitPlan, parts: Parts, start, i, w):

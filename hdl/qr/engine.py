@@ -34,17 +34,10 @@ class FitEngine(wiring.Component):
     A run: all jobs of the ring, whose results and memos are written in the jobs' order. A job that is in error has the code in its result and leaves
     everything else as it was; the run goes on. An error of the bus ends the run, `block` being the first job without a result.
 
-    Parameters
-    ----------
-    config
-        `models.qr.config.FitPlan` that is `built`.
-    library
-        Takes the modules that are instantiated by name.
+    * `config`: `models.qr.config.FitPlan` that is `built`.
+    * `library`: takes the modules that are instantiated by name.
 
-    Raises
-    ------
-    ValueError
-        There is no hardware for the configuration.
+    Raises ValueError: there is no hardware for the configuration.
     """
 
     def __init__(self, config: FitPlan, library: Parts, *, design: int = 0):

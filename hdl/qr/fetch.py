@@ -1,6 +1,6 @@
 """Which words the engine reads, and when: descriptors ahead, bodies of jobs in their order, passes when they are asked for."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.utils import exact_log2
 
@@ -58,151 +58,135 @@ class Fetch:
     `jobs` are between here and their end: one cycle to check its descriptor, one to keep it, then a request a cycle (head and offsets, anchor, factor,
     changes, rows where c comes from a pass, sums; or head and rows). A descriptor that is wrong is kept with its code, and nothing is read for it.
 
-    Parameters
-    ----------
-    registers, start
-        `ring`: where the first descriptor lies, `jobs`: how many there are; constant during the run, which begins with `start`.
-    retired
-        Jobs that have ended.
-    intake
-        Gives descriptors as they come, which are always taken; takes jobs whose bodies come, offered until they have come.
+    * `registers`, `start`: `ring`: where the first descriptor lies, `jobs`: how many there are; constant
+      during the run, which begins with `start`.
+    * `retired`: jobs that have ended.
+    * `intake`: gives descriptors as they come, which are always taken; takes jobs whose bodies come, offered
+      until they have come.
     """
 
     def __init__(self, m: Module, config: FitPlan, registers, start, retired, intake):
-        self.config, self.intake, self.pipe = config, intake, Pipeline(m)
-        # `slot_valid`, `slot`, `kept`: a job has begun
-        self.retired, self.slot_valid, self.kept = retired, Signal(), Signal(slot_shape())
-        self.bus, self.shift = config.bus_bytes, exact_log2(config.bus_bytes)
-        m.submodules.came = self.came = Queue(descriptor_shape, AHEAD)
-        m.submodules.bodies = self.bodies = Queue(body_shape(config), AHEAD)
-        self.requests = RowRequests(m, config, "rows")
-        self.passes = RowRequests(m, config, "passes")
-        self.passing = self.passes.i  # passes to be asked for
-        self.o = stream.Signature(request_shape()).create(path=("request",))
-        self._requests(m)
-        self._descriptors(m, registers, start)
-
-        # a job's body; the descriptor is there from LOOK on, what is made of it a cycle later, sums of that two
-        self.d = self.came.o.p
-        self.code = checked(m, descriptor_faults(self.d, self.config))
-        self.slot, self.solver = index(config.jobs), index(config.solvers)
-        self.sizes = [Size(max(n, 1), 0) for n in range(self.config.n_max + 1)]
-        self._places()
-        self._body_done(m)
-        self._phases(m)
-
-    def _requests(self, m):
-        """Three that ask; the one that is heard is held in a register."""
+        m.submodules.came = came = Queue(descriptor_shape, AHEAD)
+        m.submodules.bodies = bodies = Queue(body_shape(config), AHEAD)
         m.d.comb += [
-            self.came.i.payload.eq(self.intake.descriptor),
-            self.came.i.valid.eq(self.intake.descriptor_valid),
-            *passed_on(self.bodies.o, self.intake.body),
+            came.i.payload.eq(intake.descriptor),
+            came.i.valid.eq(intake.descriptor_valid),
+            *passed_on(bodies.o, intake.body),
         ]
+        rows, passes = RowRequests(m, config, "rows"), RowRequests(m, config, "passes")
+        self.passing = passes.i  # passes to be asked for
         ask = stream.Signature(request_shape())
-        pass_, self.ring_request = ask.create(path=("pass",)), ask.create(path=("ring",))
-        self.own = ask.create(path=("own",))
-        free = Signal()
-        request = Signal(request_shape(), reset_less=True)
-        m.d.comb += [
-            free.eq(~self.o.valid | self.o.ready),
-            pass_.ready.eq(free),
-            self.ring_request.ready.eq(free & ~pass_.valid),
-            self.own.ready.eq(free & ~pass_.valid & ~self.ring_request.valid),
-            self.o.payload.eq(request),
-        ]
-        with m.If(free):
-            m.d.sync += self.o.valid.eq(pass_.valid | self.ring_request.valid | self.own.valid)
-            m.d.sync += request.eq(self.own.payload)
-            for other in (self.ring_request, pass_):
-                with m.If(other.valid):
-                    m.d.sync += request.eq(other.payload)
-        rows = self.passes.o
-        of_pass = Mux(rows.p.bits, Route.PASS_BITS, Route.PASS_ROWS)
-        m.d.comb += _asked(pass_, rows.valid, rows.p.address, rows.p.beats, of_pass)
-        m.d.comb += rows.ready.eq(pass_.ready)
+        pass_, ring, body = (ask.create(path=(name,)) for name in ("of_pass", "of_ring", "of_body"))
+        self.o = ask.create(path=("request",))
+        _ask_for_pass(m, pass_, passes.o)
+        begun = Signal(32)  # jobs
+        _ask_for_descriptors(m, ring, config.bus_bytes, registers, start, begun)
+        _first_of(m, (pass_, ring, body), self.o)
 
-    def _descriptors(self, m, registers, start):
-        """Descriptors of the ring, up to `AHEAD` of them before their bodies."""
-        running = Signal()
-        asked = Signal(32)
-        self.begun = Signal(32)
-        next_at = Signal(ADDRESS_BITS, reset_less=True)
-        per = words(DESCRIPTOR_BYTES, self.bus)
-        wanted = running & (asked != registers.jobs) & ((asked - self.begun)[:32] < AHEAD)
-        m.d.comb += _asked(self.ring_request, wanted, next_at, per, Route.DESCRIPTOR)
-        with m.If(start):
-            m.d.sync += [running.eq(1), next_at.eq(registers.ring)]
-        with m.If(self.ring_request.valid & self.ring_request.ready):
-            m.d.sync += [asked.eq(asked + 1), next_at.eq(next_at + per * self.bus)]
-
-    def _places(self):
-        """Words of what is read of the memo, and where it lies; then those of the changes."""
-        self.of, self.at, columns = {}, {}, self.d.length + 1
-        reads = [memo_reads(size, self.config) for size in self.sizes]
-        for name in reads[0]:
-            before, counts = zip(*(read[name] for read in reads), strict=True)
-            self.of[name] = self.pipe.delay(Array(counts)[columns], 1, name=f"of_{name}")
-            behind = self.pipe.delay(Array(before)[columns], 1, name=f"before_{name}")
-            self.at[name] = self.pipe.delay(
-                self.d.memo + (behind << self.shift), 1, name=f"at_{name}"
-            )
-        # units of 4 bytes; asked for three cycles after LOOK at the earliest, behind the head
-        delay, each, records = self.pipe.delay, self.bus // 4, sum(self.d[name] for name in COUNTS)
-        self.records = delay(records[:26], 1, name="records")
-        units = self.records * delay(2 + ((self.d.length + 3) >> 2), 1, name="of_record")
-        units = delay(units[:32], 1, name="units")
-        self.of_changes = delay((units + (each - 1)) >> exact_log2(each), 1, name="of_changes")
-
-    def _body_done(self, m):
-        """What a job's body is, and its end."""
-        self.done = Signal()
-        m.d.comb += [
-            *fields(self.kept, code=self.code, full=self.d.flags[0]),
-            *(self.kept[name].eq(self.d[name]) for name in _KEPT),
-            *fields(self.bodies.i.p, slot=self.slot, solver=self.solver, descriptor=self.d),
-            self.came.o.ready.eq(self.done),
-            self.requests.i.p.address.eq(self.d.rows_at),
-            *fields(self.requests.i.p, span=self.d.span, length=self.d.length),
-        ]
-        with m.If(self.done):
-            m.d.sync += [
-                self.begun.eq(self.begun + 1),
-                self.slot.eq(Mux(self.slot == self.config.jobs - 1, 0, self.slot + 1)),
-                self.solver.eq(Mux(self.solver == self.config.solvers - 1, 0, self.solver + 1)),
-            ]
-
-    def _phases(self, m):
-        """What is asked for in each phase of a job's body."""
-        d, ask, rows = self.d, self.own, self.requests.o
-        asks = {
-            "HEAD": (d.memo, self.of["HEAD"], Route.HEAD),
-            "ANCHOR": (self.at["ANCHOR"], self.of["ANCHOR"], Route.ANCHOR),
-            "FACTOR": (self.at["FACTOR"], self.of["FACTOR"], Route.FACTOR),
-            "CHANGES": (d.changes, self.of_changes, Route.CHANGES),
-            "ROWS": (rows.p.address, rows.p.beats, Mux(rows.p.bits, Route.BITS, Route.ROWS)),
-            "SUMS": (self.at["SUMS"], self.of["SUMS"], Route.SUMS),
-        }
-        phases, wrong = fetch(self.config), self.code != 0
-        asked, room = ask.ready | ~ask.valid, (self.begun - self.retired)[:32] < self.config.jobs
+        # the descriptor is there from LOOK on, its code a cycle later
+        d, taken = came.o.p, body.ready | ~body.valid
+        code = checked(m, descriptor_faults(d, config))
         conditions = {
-            "begins": self.came.o.valid & room & self.bodies.i.ready,
-            "wrong": wrong,
-            "asked": asked,
-            "last": asked & rows.p.last,
+            "begins": came.o.valid & ((begun - retired)[:32] < config.jobs) & bodies.i.ready,
+            "wrong": code != 0,
+            "asked": taken,
+            "last": taken & rows.o.p.last,
             "full": d.flags[0],
             "places": d.span != 0,
             "empty": d.flags[0] & (d.span == 0),
         }
-        control = Control(m, phases, conditions)
-        for name in filter(asks.__contains__, phases):
-            with m.If(control.now[name]):
-                some = self.records != 0 if name == "CHANGES" else 1
-                m.d.comb += _asked(ask, some, *asks[name])
+        control = Control(m, fetch(config), conditions)
+        now, done = control.now, control.goes["LOOK"]
+        _ask_for_body(Pipeline(m), config, d, rows, body, now)
+        self.slot_valid = now["KEEP"]  # a job has begun
+        self.slot, self.kept = index(config.jobs, name="slot"), Signal(slot_shape())
+        solver = index(config.solvers, name="solver")
         m.d.comb += [
-            self.done.eq(control.goes["LOOK"]),
-            ask.p.final.eq(self.done),
-            self.slot_valid.eq(control.now["KEEP"]),
-            self.bodies.i.valid.eq(control.now["KEEP"] & ~wrong),
-            self.requests.i.valid.eq(control.now["PLACES"]),
-            rows.ready.eq(control.now["ROWS"] & ask.ready),
+            came.o.ready.eq(done),
+            body.p.final.eq(done),
+            *fields(self.kept, code=code, full=d.flags[0]),
+            *(self.kept[name].eq(d[name]) for name in _KEPT),
+            bodies.i.valid.eq(now["KEEP"] & (code == 0)),
+            *fields(bodies.i.p, slot=self.slot, solver=solver, descriptor=d),
         ]
+        with m.If(done):
+            m.d.sync += begun.eq(begun + 1)
+            for number, count in ((self.slot, config.jobs), (solver, config.solvers)):
+                m.d.sync += number.eq(Mux(number == count - 1, 0, number + 1))
+
+
+def _first_of(m, requests, o):
+    """The first of `requests` that asks goes into a register, and from there to `o`."""
+    free, request, some = Signal(), Signal(request_shape(), reset_less=True), Const(0)
+    m.d.comb += [free.eq(~o.valid | o.ready), o.payload.eq(request)]
+    for each in requests:
+        m.d.comb += each.ready.eq(free & ~some)
+        some = some | each.valid
+    with m.If(free):
+        m.d.sync += [o.valid.eq(some), request.eq(requests[-1].payload)]
+        for each in reversed(requests[:-1]):
+            with m.If(each.valid):
+                m.d.sync += request.eq(each.payload)
+
+
+def _ask_for_pass(m, request, rows):
+    route = Mux(rows.p.bits, Route.PASS_BITS, Route.PASS_ROWS)
+    m.d.comb += _asked(request, rows.valid, rows.p.address, rows.p.beats, route)
+    m.d.comb += rows.ready.eq(request.ready)
+
+
+def _ask_for_descriptors(m, request, bus_bytes, registers, start, begun):
+    """Descriptors of the ring, up to `AHEAD` of them before their jobs begin."""
+    running, asked = Signal(), Signal(32)
+    next_at = Signal(ADDRESS_BITS, reset_less=True)
+    beats = words(DESCRIPTOR_BYTES, bus_bytes)
+    wanted = running & (asked != registers.jobs) & ((asked - begun)[:32] < AHEAD)
+    m.d.comb += _asked(request, wanted, next_at, beats, Route.DESCRIPTOR)
+    with m.If(start):
+        m.d.sync += [running.eq(1), next_at.eq(registers.ring)]
+    with m.If(request.valid & request.ready):
+        m.d.sync += [asked.eq(asked + 1), next_at.eq(next_at + beats * bus_bytes)]
+
+
+def _ask_for_body(pipe, config, d, rows, request, now):
+    """What is asked for in each phase of a job's body."""
+    m, parts = pipe.m, _parts_of_memo(pipe, config, d)
+    some, of_changes = _changes(pipe, config, d)
+    each, bits = rows.o.p, Mux(rows.o.p.bits, Route.BITS, Route.ROWS)
+    asks = {
+        "HEAD": (1, d.memo, parts["HEAD"][1], Route.HEAD),
+        "ANCHOR": (1, *parts["ANCHOR"], Route.ANCHOR),
+        "FACTOR": (1, *parts["FACTOR"], Route.FACTOR),
+        "CHANGES": (some, d.changes, of_changes, Route.CHANGES),
+        "ROWS": (1, each.address, each.beats, bits),
+        "SUMS": (1, *parts["SUMS"], Route.SUMS),
+    }
+    for name in filter(asks.__contains__, now):
+        with m.If(now[name]):
+            m.d.comb += _asked(request, *asks[name])
+    m.d.comb += [
+        rows.i.valid.eq(now["PLACES"]),
+        *fields(rows.i.p, address=d.rows_at, span=d.span, length=d.length),
+        rows.o.ready.eq(now["ROWS"] & request.ready),
+    ]
+
+
+def _parts_of_memo(pipe, config, d):
+    """Return the address and the words of each part of the memo that is read, two cycles after the descriptor."""
+    columns, shift, parts = d.length + 1, exact_log2(config.bus_bytes), {}
+    reads = [memo_reads(Size(max(n, 1), 0), config) for n in range(config.n_max + 1)]
+    for name in reads[0]:
+        before, counts = zip(*(read[name] for read in reads), strict=True)
+        of = pipe.delay(Array(counts)[columns], 1, name=f"of_{name}")
+        behind = pipe.delay(Array(before)[columns], 1, name=f"before_{name}")
+        parts[name] = pipe.delay(d.memo + (behind << shift), 1, name=f"at_{name}"), of
+    return parts
+
+
+def _changes(pipe, config, d):
+    """Return whether there are changes, and their words: three cycles after the descriptor, when the memo's head has been asked for."""
+    delay, each = pipe.delay, config.bus_bytes // 4  # units of 4 bytes in a word
+    records = delay(sum(d[name] for name in COUNTS)[:26], 1, name="records")
+    units = records * delay(2 + ((d.length + 3) >> 2), 1, name="of_record")
+    units = delay(units[:32], 1, name="units")
+    return records != 0, delay((units + (each - 1)) >> exact_log2(each), 1, name="of_changes")

@@ -13,16 +13,10 @@ class Gearbox:
     accepted. Initiation interval 1 chunk a cycle, as long as chunks are no larger than a bus word and words are there: a run of `count` chunks
     then takes count + 3 cycles from its command to the next one. No combinational path between the streams.
 
-    Parameters
-    ----------
-    name
-        Of its signals.
-    i : stream
-        The words.
-    chunk_units
-        Units of the largest chunk.
-    count_bits, unit_bits
-        Bits of a run's number of chunks, and of a unit.
+    * `name`: of its signals.
+    * `i` (`stream`): the words.
+    * `chunk_units`: units of the largest chunk.
+    * `count_bits`, `unit_bits`: bits of a run's number of chunks, and of a unit.
     """
 
     def __init__(self, m, name, i, chunk_units, *, count_bits=24, unit_bits=32):

@@ -1,6 +1,7 @@
 """A group's rows in their places: requests for their words, rows of passes, and all of them as records: of a full job, or where ranks have changed."""
 
-from types import SimpleNamespace
+from dataclasses import dataclass
+from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -8,7 +9,8 @@ from amaranth.lib import data, stream
 from ...models.qr.config import FitPlan
 from ...models.qr.shell import ADDRESS_BITS, FitError
 from ..arith.shift import shifted_right
-from ..index import index
+from ..index import index, index_range
+from ..named import named
 from ..stream.passing import fields
 from ..stream.queue import Buffer
 from .descriptor import first_code
@@ -23,146 +25,170 @@ def rows_shape(n_max, row_units):
     )
 
 
+@dataclass(frozen=True)
+class _Places:
+    """Of a pass the places whose rows are next."""
+
+    active: Signal
+    length: Signal  # the window's
+    choice: Signal  # which of `strides` the rows take
+    holds: Signal  # rows of a word
+    each: Signal  # rows of a cycle
+    count: Signal  # of these so many are the pass's
+    label: Signal  # of the first one
+    left: Signal  # places that have not gone
+    some: Signal  # there are such
+    last: Signal  # no more than go in a cycle
+    go: Signal  # rows go
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A word that comes, and is used up from its low end."""
+
+    i: Any
+    word: Signal
+    left: Signal  # rows
+    some: Signal  # there are such
+    last: Signal  # no more than go in a cycle
+
+
 class Rows:
     """Adds to a module the rows of a pass, from bus words as `models.qr.image.pack_rows` lays them out: strides of a power of two, beside them a bit a place.
 
     A word of rows accepted in cycle t is offered from cycle t + 2 on, `row_units` rows (as many as a word has, if those are fewer) a cycle. Words follow
     each other without a gap. Labels are places.
 
-    Parameters
-    ----------
-    name
-        Of the buffer behind it.
-    units
-        Rows a cycle.
-    offsets : ArrayLayout(8, n_max - 1)
-        Constant from the command to the pass's last rows.
-    sources : stream.Signature(8 * bus_bytes)
-        Words of bits, and of rows. Both must come: a word of bits is needed before the first rows that it is of.
+    * `name`: of the buffer behind it.
+    * `units`: rows a cycle.
+    * `offsets` (`ArrayLayout(8, n_max - 1)`): constant from the command to the pass's last rows.
+    * `sources` (`stream.Signature(8 * bus_bytes)`): words of bits, and of rows. Both must come: a word of
+      bits is needed before the first rows that it is of.
     """
 
     def __init__(self, m: Module, config: FitPlan, name: str, units: int, offsets, sources):
-        self.config, self.units, self.offsets = config, units, offsets
         n, bus, asked = config.n_max, config.bus_bytes, {"length": range(config.n_max), "span": 32}
         # the window's length, and how many places there are, ≥ 1; accepted when the last rows of
         # the pass before have left for the output's buffer
-        self.command = stream.Signature(data.StructLayout(asked)).create(path=(name,))
-        self.choices = strides(bus)
-        m.submodules[name] = self.out = Buffer(rows_shape(n, units))
-        self.o = self.out.o
-        self.active, self.go = Signal(), Signal()
-        self.length, self.choice = Signal(range(n), reset_less=True), index(len(self.choices))
-        self.left, self.label = Signal(32, reset_less=True), Signal(31, reset_less=True)
-        self.count = Signal(range(self.units + 1))
-        # rows of a word, and of a cycle
-        self.holds, self.each = Signal(range(bus + 1)), Signal(range(self.units + 1))
-        # asked of what is left a cycle ahead: whether any, whether no more than the rows of a cycle
-        self.some, self.last = Signal(), Signal()
-        self.words_held, self.bits_held = (
-            SimpleNamespace(
-                stream=source,
+        self.command = command = stream.Signature(data.StructLayout(asked)).create(path=(name,))
+        m.submodules[name] = out = Buffer(rows_shape(n, units))
+        self.o = out.o
+        no_reset = {"length": range(n), "left": 32, "label": 31}
+        places = named(
+            _Places,
+            **{x: Signal(shape, name=x, reset_less=True) for x, shape in no_reset.items()},
+            choice=index_range(len(strides(bus))),
+            holds=range(bus + 1),
+            each=range(units + 1),
+            count=range(units + 1),
+        )
+        bits, words = (
+            _Held(
+                i=source,
                 word=Signal(8 * bus, name=f"{name}_word", reset_less=True),
                 left=Signal(range(most + 1), name=f"{name}_left"),
                 some=Signal(name=f"some_{name}"),
                 last=Signal(name=f"last_{name}"),
             )
-            for name, source, most in (("words", sources[1], bus), ("bits", sources[0], 8 * bus))
+            for name, source, most in zip(("bits", "words"), sources, (8 * bus, bus), strict=True)
         )
-        self._advance(m)
-        self._judge(m)
-        self._begin(m)
-
-    def _advance(self, m):
-        """Rows and bits leave their words; new words come."""
-        bus, rest = self.config.bus_bytes, Signal(8 * self.config.bus_bytes)
-        with m.Switch(self.choice):
-            for k, stride in enumerate(self.choices):
-                each = min(self.units, bus // stride)
-                with m.Case(k):
-                    m.d.comb += [
-                        self.holds.eq(bus // stride),
-                        self.each.eq(each),
-                        rest.eq(self.words_held.word[8 * stride * each :]),
-                    ]
         m.d.comb += [
-            self.count.eq(Mux(self.left < self.each, self.left, self.each)),
-            self.out.i.valid.eq(self.active & self.words_held.some & self.bits_held.some),
-            self.go.eq(self.out.i.valid & self.out.i.ready),
-            self.command.ready.eq(~self.active),
-            self.out.i.p.last.eq(self.last),
+            out.i.valid.eq(places.active & words.some & bits.some),
+            places.go.eq(out.i.valid & out.i.ready),
+            command.ready.eq(~places.active),
         ]
-        ahead = Mux(self.go, self.each << 1, self.each)
-        m.d.sync += self.last.eq(self.left <= ahead)
-        with m.If(self.go):
+        _advance(m, places)
+        rest = _rest(m, places, words.word, units)
+        _use_up(m, places, words, rest, places.holds, places.holds <= places.each)
+        _use_up(m, places, bits, shifted_right(m, bits.word, places.each), 8 * bus, 0)
+        begins = command.valid & command.ready
+        _give_rows(m, places, (words.word, bits.word), offsets, out.i.p, begins)
+        with m.If(begins):
             m.d.sync += [
-                self.label.eq(self.label + self.each),
-                self.left.eq(self.left - self.count),
-                self.some.eq(~self.last),
+                *fields(places, active=1, some=1, label=0, length=command.p.length),
+                places.left.eq(command.p.span),
+                places.choice.eq(stride_choice(command.p.length, bus)),
+                *(held.some.eq(0) for held in (words, bits)),
             ]
-            with m.If(self.last):
-                m.d.sync += self.active.eq(0)
-        bits_rest = shifted_right(m, self.bits_held.word, self.each)
-        for held, behind, full, ends_at_once in (
-            (self.words_held, rest, self.holds, self.holds <= self.each),
-            (self.bits_held, bits_rest, 8 * bus, 0),
-        ):
-            ends = held.last | self.last
-            more = Mux(self.go, ~self.last, self.some)
-            m.d.comb += held.stream.ready.eq(self.active & (~held.some | (self.go & ends)) & more)
-            m.d.sync += held.last.eq(held.left <= ahead)
-            with m.If(self.go):
-                m.d.sync += [
-                    held.word.eq(behind),
-                    held.left.eq(Mux(ends, 0, held.left - self.each)),
-                    held.some.eq(~ends),
-                ]
-            with m.If(held.stream.valid & held.stream.ready):
-                values = {"word": held.stream.payload, "left": full, "last": ends_at_once}
-                m.d.sync += fields(held, **values, some=1)
 
-    def _judge(self, m):
-        """Which places hold rows, their labels and their order."""
-        n, bus = self.config.n_max, self.config.bus_bytes
-        previous = Signal(8 * (n - 1), reset_less=True)
-        self.any_row, self.wrong = Signal(), Signal()
-        before, any_before = previous, self.any_row
-        disorder = self.wrong
-        for k in range(self.units):
-            row = self.out.i.p.rows[k]
-            raw = Signal(8 * (n - 1), name=f"raw{k}")
-            with m.Switch(self.choice):
-                for choice, stride in enumerate(self.choices):
-                    with m.Case(choice):
-                        here = self.words_held.word[8 * stride * k : 8 * stride * (k + 1)]
-                        m.d.comb += raw.eq(here if stride * (k + 1) <= bus else 0)
-            use = Signal(name=f"use{k}")
-            m.d.comb += [
-                use.eq((k < self.count) & self.bits_held.word[k]),
-                row.use.eq(use),
-                row.label.eq(self.label + k),
-                row.a[0].eq(1),
-            ]
-            for j in range(n - 1):
-                with m.If(j < self.length):
-                    value = raw.word_select(j, 8)
-                    m.d.comb += [row.row[j].eq(value), row.a[1 + j].eq(value - self.offsets[j])]
-            number = Signal(8 * (n - 1), name=f"number{k}")
-            m.d.comb += number.eq(Cat(*reversed([row.row[j] for j in range(n - 1)])))
-            disorder = disorder | (use & any_before & (number < before))
-            before, any_before = Mux(use, number, before), any_before | use
-        m.d.comb += self.out.i.p.disorder.eq(disorder)
-        with m.If(self.go):
-            m.d.sync += [previous.eq(before), self.any_row.eq(any_before), self.wrong.eq(disorder)]
 
-    def _begin(self, m):
-        empty = (self.any_row, self.wrong, self.label, self.words_held.some, self.bits_held.some)
-        with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [
-                *fields(self, active=1, some=1, length=self.command.p.length),
-                self.left.eq(self.command.p.span),
-                self.choice.eq(stride_choice(self.command.p.length, self.config.bus_bytes)),
-                *(flag.eq(0) for flag in empty),
-            ]
+def _ahead(places):
+    """In the next cycle no more than `each` are left, if no more than this are left now."""
+    return Mux(places.go, places.each << 1, places.each)
+
+
+def _advance(m, places):
+    """Rows leave."""
+    m.d.comb += places.count.eq(Mux(places.left < places.each, places.left, places.each))
+    m.d.sync += places.last.eq(places.left <= _ahead(places))
+    with m.If(places.go):
+        m.d.sync += fields(
+            places,
+            label=places.label + places.each,
+            left=places.left - places.count,
+            some=~places.last,
+        )
+        with m.If(places.last):
+            m.d.sync += places.active.eq(0)
+
+
+def _rest(m, places, word, units):
+    """Rows of a word and of a cycle, by their stride; return what is left of the word behind the latter."""
+    rest, bus = Signal(len(word)), len(word) // 8
+    with m.Switch(places.choice):
+        for k, stride in enumerate(strides(bus)):
+            each = min(units, bus // stride)
+            with m.Case(k):
+                m.d.comb += fields(places, holds=bus // stride, each=each)
+                m.d.comb += rest.eq(word[8 * stride * each :])
+    return rest
+
+
+def _use_up(m, places, held, behind, full, ends_at_once):
+    """Rows leave a word, and the next one comes with the last of them. `behind`: what stays of the word, `full`: rows of a new one, `ends_at_once`: they
+    are no more than leave in a cycle."""
+    ends, more = held.last | places.last, Mux(places.go, ~places.last, places.some)
+    m.d.comb += held.i.ready.eq(places.active & (~held.some | (places.go & ends)) & more)
+    m.d.sync += held.last.eq(held.left <= _ahead(places))
+    with m.If(places.go):
+        left = Mux(ends, 0, held.left - places.each)
+        m.d.sync += fields(held, word=behind, left=left, some=~ends)
+    with m.If(held.i.valid & held.i.ready):
+        m.d.sync += fields(held, word=held.i.payload, left=full, last=ends_at_once, some=1)
+
+
+def _give_rows(m, places, words, offsets, o, begins):
+    """Which places hold rows, their labels and their order. `words`: of rows, of bits."""
+    word, bits = words
+    n, bus = len(offsets) + 1, len(word) // 8
+    # the last row, whether there has been one, whether one was out of order
+    previous, any_row, wrong = Signal(8 * (n - 1), reset_less=True), Signal(), Signal()
+    before, any_before, disorder = previous, any_row, wrong
+    for k, row in enumerate(o.rows):
+        raw, use = Signal(8 * (n - 1), name=f"raw{k}"), Signal(name=f"use{k}")
+        with m.Switch(places.choice):
+            for choice, stride in enumerate(strides(bus)):
+                with m.Case(choice):
+                    here = word[8 * stride * k : 8 * stride * (k + 1)]
+                    m.d.comb += raw.eq(here if stride * (k + 1) <= bus else 0)
+        m.d.comb += [
+            use.eq((k < places.count) & bits[k]),
+            *fields(row, use=use, label=places.label + k),
+            row.a[0].eq(1),
+        ]
+        for j in range(n - 1):
+            with m.If(j < places.length):
+                value = raw.word_select(j, 8)
+                m.d.comb += [row.row[j].eq(value), row.a[1 + j].eq(value - offsets[j])]
+        number = Signal(8 * (n - 1), name=f"number{k}")
+        m.d.comb += number.eq(Cat(*reversed([row.row[j] for j in range(n - 1)])))
+        disorder = disorder | (use & any_before & (number < before))
+        before, any_before = Mux(use, number, before), any_before | use
+    m.d.comb += [o.last.eq(places.last), o.disorder.eq(disorder)]
+    with m.If(places.go):
+        m.d.sync += [previous.eq(before), any_row.eq(any_before), wrong.eq(disorder)]
+    with m.If(begins):
+        m.d.sync += [any_row.eq(0), wrong.eq(0)]
 
 
 def strides(bus_bytes):
@@ -242,14 +268,9 @@ class FullScan:
     Times as those of `Rows` with one row a cycle; the `end` follows the last place at once. A group without places gives the `end` in the cycle after
     `begins`. Golden: `models.qr.golden.sum_all_rows`.
 
-    Parameters
-    ----------
-    job, begins
-        A pass over the rows of this descriptor's job begins, for which `ready` has to be high.
-    offsets
-        As of `Rows`.
-    intake
-        Words of `bits` and of `rows`.
+    * `job`, `begins`: a pass over the rows of this descriptor's job begins, for which `ready` has to be high.
+    * `offsets`: as of `Rows`.
+    * `intake`: words of `bits` and of `rows`.
     """
 
     def __init__(self, m: Module, config: FitPlan, job, begins, offsets, intake):

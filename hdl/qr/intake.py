@@ -35,12 +35,9 @@ class Intake:
     """Adds to the engine's module what takes words in the order of their requests. A head is checked in the two cycles after its last word, in which no other
     word of its job is taken. Words of a job with a wrong head are thrown away; any other job is given to the core when its offsets and anchor have come.
 
-    Parameters
-    ----------
-    reader
-        `hdl.memory.reader.BurstReader`.
-    routes : stream.Signature({route, final})
-        What was asked for: an item a request, `final`: the last one of its job's body.
+    * `reader`: `hdl.memory.reader.BurstReader`.
+    * `routes` (`stream.Signature({route, final})`): what was asked for: an item a request, `final`: the last
+      one of its job's body.
     """
 
     def __init__(self, m: Module, config: FitPlan, reader, routes):

@@ -1,5 +1,7 @@
 """What a job's changes add to c = Aᵀb and to AᵀA: exact integers, two banks; and the memo's words plus that."""
 
+from dataclasses import dataclass
+
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
@@ -7,10 +9,38 @@ from amaranth.lib.memory import Memory
 from ...models.qr.config import FitPlan
 from ...models.qr.layout import ENTRY_BYTES, entries, entry_counts, words
 from ..index import index
+from ..named import named
 from ..stream.passing import fields
 from .records import record_shape
 
+#: bits of an entry of AᵀA
 _GRAM = 8 * ENTRY_BYTES
+
+
+@dataclass(frozen=True)
+class _Banks:
+    """Two banks of sums: the sums of one job grow in one, while those of the job before are read in the other."""
+
+    growing: Signal  # the number of the bank
+    reading: Signal
+    full: Signal  # by bank: its sums wait to be read
+    closing: Signal  # a job's end has been accepted: its sums settle
+    closed: Signal  # they have settled with this cycle: the bank changes
+    clear: Signal  # sums begin anew with the next cycle
+    fresh: Signal  # no record for AᵀA has come of the job whose sums grow
+    none: Signal  # the job whose sums are read had no record for AᵀA
+
+
+@dataclass(frozen=True)
+class _Operands:
+    """Of products: c grows by `value` · a, AᵀA by `sign` · a aᵀ."""
+
+    a: list[Signal]
+    value: Signal  # 0 but in a record's last cycle
+    sign: Signal
+    some: Signal  # for AᵀA
+    slot: Signal  # each lane's product is for this one of its entries
+    first: Signal  # the entry's sum begins with it
 
 
 class NormalEquationAccumulator:
@@ -23,22 +53,14 @@ class NormalEquationAccumulator:
     Lane p has one multiplier of 9 × 9 bits, and holds the entries p, p + gram_lanes, … (`models.qr.layout.entries`) in a memory of its own; in registers, as
     the sums of c are, where each lane has one entry.
 
-    Parameters
-    ----------
-    config
-        `models.qr.config.FitPlan` that is `built`.
-    columns
-        Of the model whose records come: constant while they do.
+    * `config`: `models.qr.config.FitPlan` that is `built`.
+    * `columns`: of the model whose records come: constant while they do.
     """
 
     def __init__(self, m: Module, config: FitPlan, columns):
-        self.config, self.columns = config, columns
         n, bus = config.n_max, config.bus_bytes
-        self.places, self.each = entries(config.method, n), bus // ENTRY_BYTES
-        count = len(self.places)
-        self.lanes = min(config.gram_lanes, count)
-        self.slots = -(-count // self.lanes)
-        self.chunks = -(-count // self.each)
+        places, self.each = entries(config.method, n), bus // ENTRY_BYTES
+        self.chunks = -(-len(places) // self.each)
         self.i = stream.Signature(record_shape(n)).create(path=("added",))
         # offered while a finished job's sums can be read: the code of its records. Taking it frees
         # the bank.
@@ -48,143 +70,152 @@ class NormalEquationAccumulator:
         # columns are anything
         self.right_hand_side = Signal(data.ArrayLayout(signed(64), bus // 8))
         self.entries = Signal(data.ArrayLayout(signed(_GRAM), self.each))
-        self.bank, self.reading = Signal(), Signal()  # the one that grows, the one that is read
-        self.full = Signal(2)  # banks whose sums wait to be read
-        self._accept(m)
-        self._close(m)
-        of_c = [self._sum(m, f"{k}", x * self.value, 64) for k, x in enumerate(self.a)]
-        self._give(m, self.right_hand_side, of_c)
-        of_gram = self._registers(m) if self.slots == 1 else self._memories(m)
-        self._give(m, self.entries, of_gram)
+        lanes = min(config.gram_lanes, len(places))
+        last = Array([max(-(-k // lanes) - 1, 0) for k in entry_counts(config)])[columns]
+        # what sums are before the first job is anything
+        ones = {name: Signal(init=1, name=name) for name in ("clear", "fresh")}
+        banks = named(_Banks, full=2, **ones)
+        operands = _accept(m, self.i, banks, -(-len(places) // lanes), last)
+        _close(m, self.i, self.done, banks)
+        products = (x * operands.value for x in operands.a)
+        of_c = [_sum(m, banks, f"{k}", product, 64) for k, product in enumerate(products)]
+        _give(m, self.chunk, self.right_hand_side, of_c)
+        if lanes == len(places):
+            of_gram = _registers(m, banks, operands, places)
+        else:
+            first = Array([k * self.each // lanes for k in range(self.chunks)])[self.chunk]
+            of_gram = _memories(m, banks, operands, places, lanes, first)
+        _give(m, self.chunk, self.entries, of_gram)
 
-    def _accept(self, m):
-        """A record stays at the input while the lanes take its products. Stage 1: operands; stage 2: products; then the sums."""
-        self.slot, slots_of = index(self.slots, name="slot"), entry_counts(self.config)
-        last_slot = Array([max(-(-count // self.lanes) - 1, 0) for count in slots_of])[self.columns]
-        # a job's end has been accepted: its sums settle
-        self.closing, self.go, self.taken = Signal(), Signal(), Signal()
-        final = (self.i.p.sign == 0) | (self.slot == last_slot)
-        room = ~self.full.bit_select(self.bank, 1) & ~self.closing
-        m.d.comb += [
-            self.i.ready.eq(final & room),
-            self.go.eq(self.i.valid & room),
-            self.taken.eq(self.i.valid & self.i.ready),
-        ]
-        with m.If(self.go):
-            m.d.sync += self.slot.eq(Mux(final, 0, self.slot + 1))
-        self.a = [
-            Signal(signed(9), name=f"a{k}", reset_less=True) for k in range(self.config.n_max)
-        ]
-        self.value, self.sign = Signal(signed(32)), Signal(signed(2))
-        self.some, self.slot1, self.first_slots = Signal(), Signal.like(self.slot), Signal()
-        self.fresh_gram = Signal(init=1)  # nothing of this job's AᵀA is in the bank yet
-        m.d.sync += [
-            *fields(self, some=self.go & (self.i.p.sign != 0), slot1=self.slot, sign=self.i.p.sign),
-            self.value.eq(Mux(self.taken, self.i.p.value, 0)),
-            self.first_slots.eq(self.fresh_gram),
-            *(x.eq(self.i.p.a[k]) for k, x in enumerate(self.a)),
-        ]
-        with m.If(self.taken & ((self.i.p.sign != 0) | self.i.p.end)):
-            m.d.sync += self.fresh_gram.eq(self.i.p.end)
 
-    def _close(self, m):
-        """A job's end closes its bank."""
-        ends, closed = self.taken & self.i.p.end, Signal()  # the end's operands are in stage 1
-        # sums begin anew: what they are before the first job is anything
-        self.closed2, self.clear, self.zero_gram = Signal(), Signal(init=1), Signal()
-        m.d.sync += [closed.eq(ends), self.closed2.eq(closed), self.clear.eq(closed)]
-        settled = Signal(
-            data.ArrayLayout(data.StructLayout({"code": 8, "none": 1}), 2), reset_less=True
+def _accept(m, i, banks, slots, last_slot):
+    """A record stays at the input while the lanes take its products, slot after slot: operands are there a cycle later, products in the next, then sums."""
+    slot = index(slots, name="slot")
+    go, taken = Signal(), Signal()
+    final = (i.p.sign == 0) | (slot == last_slot)
+    room = ~banks.full.bit_select(banks.growing, 1) & ~banks.closing
+    m.d.comb += [i.ready.eq(final & room), go.eq(i.valid & room), taken.eq(i.valid & i.ready)]
+    with m.If(go):
+        m.d.sync += slot.eq(Mux(final, 0, slot + 1))
+    a = [Signal(signed(9), name=f"a{k}", reset_less=True) for k in range(len(i.p.a))]
+    operands = named(_Operands, a=a, value=signed(32), sign=signed(2), slot=slot.shape())
+    m.d.sync += [
+        *fields(operands, some=go & (i.p.sign != 0), slot=slot, sign=i.p.sign, first=banks.fresh),
+        operands.value.eq(Mux(taken, i.p.value, 0)),
+        *(x.eq(i.p.a[k]) for k, x in enumerate(operands.a)),
+    ]
+    with m.If(taken & ((i.p.sign != 0) | i.p.end)):
+        m.d.sync += banks.fresh.eq(i.p.end)
+    return operands
+
+
+def _close(m, i, done, banks):
+    """A job's end closes its bank, and is offered with its code; when that is taken, the other bank is the next to be read."""
+    ends, closed = i.valid & i.ready & i.p.end, Signal()  # the end's operands are there
+    m.d.sync += [closed.eq(ends), banks.closed.eq(closed), banks.clear.eq(closed)]
+    of_bank = data.StructLayout({"code": 8, "none": 1})
+    settled = Signal(data.ArrayLayout(of_bank, 2), reset_less=True)
+    with m.If(ends):
+        m.d.sync += banks.closing.eq(1)
+        m.d.sync += fields(settled[banks.growing], code=i.p.code, none=banks.fresh)
+    with m.If(banks.closed):
+        m.d.sync += banks.full.bit_select(banks.growing, 1).eq(1)
+        m.d.sync += fields(banks, growing=~banks.growing, closing=0)
+    with m.If(done.valid & done.ready):
+        m.d.sync += banks.full.bit_select(banks.reading, 1).eq(0)
+        m.d.sync += banks.reading.eq(~banks.reading)
+    m.d.comb += [
+        done.valid.eq(banks.full.bit_select(banks.reading, 1)),
+        done.payload.eq(settled[banks.reading].code),
+        banks.none.eq(settled[banks.reading].none),
+    ]
+
+
+def _registers(m, banks, operands, places):
+    """Return the entries' sums where each entry has a lane."""
+    factors = [Signal(signed(9), name=f"factor{k}") for k in range(len(operands.a))]
+    for factor, x in zip(factors, operands.a, strict=True):
+        m.d.comb += factor.eq(Mux(operands.some, _signed(x, operands.sign), 0))
+    return [
+        _sum(m, banks, f"{k}_{i}_{j}", factors[i] * operands.a[j], _GRAM)
+        for k, (i, j) in enumerate(places)
+    ]
+
+
+def _signed(x, sign):
+    # a product by 1 or -1 would take a multiplier of its own; bytes less offsets are above -256
+    return Mux(sign < 0, -x, x)
+
+
+def _sum(m, banks, name, product, width):
+    """Products added up, one a cycle, until the job is closed; return the sum of the job whose sums are read."""
+    now = Signal(product.shape(), name=f"product{name}")
+    late = Signal(product.shape(), name=f"late{name}", reset_less=True)
+    held = Signal(signed(width), name=f"sum{name}", reset_less=True)
+    new = Signal(signed(width), name=f"new{name}")
+    kept = [Signal(signed(width), name=f"kept{name}_{b}", reset_less=True) for b in range(2)]
+    m.d.comb += [now.eq(product), new.eq(held + late)]
+    m.d.sync += [late.eq(now), held.eq(Mux(banks.clear, 0, new))]
+    for b in range(2):
+        with m.If(banks.closed & (banks.growing == b)):
+            m.d.sync += kept[b].eq(new)
+    return Mux(banks.reading, kept[1], kept[0])
+
+
+def _memories(m, banks, operands, places, lanes, read_slot):
+    """Return the entries' sums where lanes have several, in memories of their own; of each lane the one in its `read_slot`."""
+    add, first = Signal(), Signal()
+    slot, read = Signal.like(operands.slot), Signal.like(operands.slot)
+    m.d.comb += read.eq(read_slot)
+    m.d.sync += [add.eq(operands.some), slot.eq(operands.slot), first.eq(operands.first)]
+    sums = []
+    for p in range(lanes):
+        left, right = Signal(signed(9), name=f"left{p}"), Signal(signed(9), name=f"right{p}")
+        with m.Switch(operands.slot):
+            for s, (i, j) in enumerate(places[p::lanes]):
+                with m.Case(s):
+                    m.d.comb += [left.eq(operands.a[i]), right.eq(operands.a[j])]
+        product = Signal(signed(18), name=f"gram_product{p}", reset_less=True)
+        factor = Signal(signed(9), name=f"factor{p}")
+        m.d.comb += factor.eq(_signed(left, operands.sign))
+        m.d.sync += product.eq(factor * right)
+        m.submodules[f"lane{p}"] = memory = Memory(
+            shape=signed(_GRAM), depth=2 << len(slot), init=[]
         )
-        with m.If(ends):
-            mine = settled[self.bank]
-            m.d.sync += self.closing.eq(1)
-            m.d.sync += fields(mine, code=self.i.p.code, none=self.fresh_gram)
-        with m.If(self.closed2):
-            m.d.sync += self.full.bit_select(self.bank, 1).eq(1)
-            m.d.sync += fields(self, bank=~self.bank, closing=0)
-        with m.If(self.done.valid & self.done.ready):
-            m.d.sync += self.full.bit_select(self.reading, 1).eq(0)
-            m.d.sync += self.reading.eq(~self.reading)
-        read = settled[self.reading]
+        write = memory.write_port()
+        feedback, out = (memory.read_port(domain="comb") for _ in range(2))
         m.d.comb += [
-            self.done.valid.eq(self.full.bit_select(self.reading, 1)),
-            self.done.payload.eq(read.code),
-            self.zero_gram.eq(read.none),  # the job had no record for AᵀA
+            feedback.addr.eq(Cat(slot, banks.growing)),
+            out.addr.eq(Cat(read, banks.reading)),
+            *fields(write, addr=Cat(slot, banks.growing), en=add),
+            write.data.eq(Mux(first, 0, feedback.data) + product),
         ]
+        sums.append(Mux(banks.none, 0, out.data))
+    return [sums[k % lanes] for k in range(len(places))]
 
-    def _registers(self, m):
-        """The entries where each has a lane."""
-        factors = [Signal(signed(9), name=f"factor{k}") for k in range(len(self.a))]
-        for factor, x in zip(factors, self.a, strict=True):
-            m.d.comb += factor.eq(Mux(self.some, self._signed(x), 0))
-        products = ((f"{i}_{j}", factors[i] * self.a[j]) for i, j in self.places)
-        return [
-            self._sum(m, f"{k}_{at}", product, _GRAM) for k, (at, product) in enumerate(products)
-        ]
 
-    def _signed(self, x):
-        # a product by 1 or -1 would take a multiplier of its own; bytes less offsets are above -256
-        return Mux(self.sign < 0, -x, x)
-
-    def _sum(self, m, name, product, width):
-        """Products added up, one a cycle, until the job is closed; return the sum of the job whose sums are read."""
-        now = Signal(product.shape(), name=f"product{name}")
-        late = Signal(product.shape(), name=f"late{name}", reset_less=True)
-        held = Signal(signed(width), name=f"sum{name}", reset_less=True)
-        new = Signal(signed(width), name=f"new{name}")
-        kept = [Signal(signed(width), name=f"kept{name}_{b}", reset_less=True) for b in range(2)]
-        m.d.comb += [now.eq(product), new.eq(held + late)]
-        m.d.sync += [late.eq(now), held.eq(Mux(self.clear, 0, new))]
-        for b in range(2):
-            with m.If(self.closed2 & (self.bank == b)):
-                m.d.sync += kept[b].eq(new)
-        return Mux(self.reading, kept[1], kept[0])
-
-    def _give(self, m, port, sums):
-        """The sums of a bus word."""
-        out = Signal(port.shape(), reset_less=True)
-        m.d.comb += port.eq(out)
-        for place, lane in enumerate(out):
-            with m.Switch(self.chunk):
-                for number, k in enumerate(range(place, len(sums), len(port))):
-                    with m.Case(number):
-                        m.d.sync += lane.eq(sums[k])
-                with m.Default():
-                    m.d.sync += lane.eq(0)
-
-    def _memories(self, m):
-        """The entries where lanes have several, in memories of their own."""
-        add, slot, first = Signal(), Signal.like(self.slot), Signal()
-        m.d.sync += [add.eq(self.some), slot.eq(self.slot1), first.eq(self.first_slots)]
-        read_slot, lanes = Signal.like(self.slot), []
-        with m.Switch(self.chunk):
-            for number in range(self.chunks):
+def _give(m, chunk, port, sums):
+    """The sums of bus word `chunk`."""
+    out = Signal(port.shape(), reset_less=True)
+    m.d.comb += port.eq(out)
+    for place, lane in enumerate(out):
+        with m.Switch(chunk):
+            for number, k in enumerate(range(place, len(sums), len(port))):
                 with m.Case(number):
-                    m.d.comb += read_slot.eq(number * self.each // self.lanes)
-        for p in range(self.lanes):
-            left, right = Signal(signed(9), name=f"left{p}"), Signal(signed(9), name=f"right{p}")
-            with m.Switch(self.slot1):
-                for s, (i, j) in enumerate(self.places[p :: self.lanes]):
-                    with m.Case(s):
-                        m.d.comb += [left.eq(self.a[i]), right.eq(self.a[j])]
-            product = Signal(signed(18), name=f"gram_product{p}", reset_less=True)
-            factor = Signal(signed(9), name=f"factor{p}")
-            m.d.comb += factor.eq(self._signed(left))
-            m.d.sync += product.eq(factor * right)
-            m.submodules[f"lane{p}"] = memory = Memory(
-                shape=signed(_GRAM), depth=2 << len(slot), init=[]
-            )
-            write = memory.write_port()
-            feedback, out = (memory.read_port(domain="comb") for _ in range(2))
-            m.d.comb += [
-                feedback.addr.eq(Cat(slot, self.bank)),
-                out.addr.eq(Cat(read_slot, self.reading)),
-                *fields(write, addr=Cat(slot, self.bank), en=add),
-                write.data.eq(Mux(first, 0, feedback.data) + product),
-            ]
-            lanes.append(Mux(self.zero_gram, 0, out.data))
-        return [lanes[k % self.lanes] for k in range(len(self.places))]
+                    m.d.sync += lane.eq(sums[k])
+            with m.Default():
+                m.d.sync += lane.eq(0)
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A word of the memo, while its sums are read."""
+
+    valid: Signal
+    data: Signal  # 0 where nothing comes from the memo
+    number: Signal  # in its part
+    gram: Signal  # it is of AᵀA, else of c
+    last: Signal  # of its job
 
 
 class Merge:
@@ -197,15 +228,12 @@ class Merge:
 
     Golden: `models.qr.image.pack_memo` of the job's new memo.
 
-    Parameters
-    ----------
-    accumulator
-        The `NormalEquationAccumulator`, whose bank may be given back when a job's last word is taken.
+    * `accumulator`: the `NormalEquationAccumulator`, whose bank may be given back when a job's last word is
+      taken.
     """
 
     def __init__(self, m: Module, config: FitPlan, accumulator):
-        self.config, self.accumulator, self.chunk = config, accumulator, accumulator.chunk
-        n, bus, self.counts = config.n_max, config.bus_bytes, entry_counts(config)
+        n, bus, chunk = config.n_max, config.bus_bytes, accumulator.chunk
         asked = data.StructLayout({"columns": range(n + 1), "fresh": 1})
         word = data.StructLayout({"data": 8 * bus, "gram": 1, "last": 1})
         # a job whose sums the accumulator offers; `fresh`: there is no memo, and no words come
@@ -214,70 +242,62 @@ class Merge:
         self.i = stream.Signature(8 * bus).create(path=("merged_word",))
         # new words; `gram`: of AᵀA, `last`: the job's last one
         self.o = stream.Signature(word).create(path=("new_word",))
-        self.each = bus // ENTRY_BYTES
-        of_c = [max(words(8 * k, bus), 1) - 1 for k in range(n + 1)]
-        of_gram = [max(words(count, self.each), 1) - 1 for count in self.counts]
-        self.last_words = Array(of_c), Array(of_gram)
-        self.active, self.fresh, self.gram = Signal(), Signal(), Signal()
-        self.columns, self.number = Signal(range(n + 1)), Signal.like(self.chunk)
-        self._words(m)
-        self._add(m)
-
-    def _words(self, m):
-        """Words of the memo wait in stage 1."""
-        bus = 8 * self.config.bus_bytes
-        self.valid = Signal()
-        self.advance = Signal()
-        take = Signal()
-        final = Signal()
-        anew = Signal()  # the word is the accumulator's sum alone
-        self.held, self.held_number = Signal(bus, reset_less=True), Signal.like(self.chunk)
-        self.held_gram, self.held_last = Signal(), Signal()
-        self.out = Signal(bus, reset_less=True)
-        of_c, of_gram = (last[self.columns] for last in self.last_words)
+        number, advance, out = Signal.like(chunk), Signal(), Signal(8 * bus, reset_less=True)
+        columns, held = _take_words(m, config, self.command, self.i, number, advance)
         m.d.comb += [
-            final.eq(self.number == Mux(self.gram, of_gram, of_c)),
-            self.advance.eq(~self.o.valid | self.o.ready),
-            anew.eq(self.fresh | (0 if self.config.incremental else ~self.gram)),
-            self.i.ready.eq(self.active & ~anew & self.advance),
-            take.eq(self.active & (anew | self.i.valid) & self.advance),
-            self.command.ready.eq(~self.active),
-            self.o.p.data.eq(self.out),
-            self.chunk.eq(Mux(self.advance, self.number, self.held_number)),
+            advance.eq(~self.o.valid | self.o.ready),
+            chunk.eq(Mux(advance, number, held.number)),
+            self.o.p.data.eq(out),
         ]
-        with m.If(self.command.valid & self.command.ready):
-            asked = self.command.p
-            m.d.sync += fields(self, active=1, columns=asked.columns, fresh=asked.fresh)
-            m.d.sync += fields(self, gram=0, number=0)
-        with m.If(take):
-            m.d.sync += fields(self, number=Mux(final, 0, self.number + 1), gram=self.gram ^ final)
-            with m.If(final & self.gram):
-                m.d.sync += self.active.eq(0)
-        with m.If(self.advance):
-            m.d.sync += fields(self, valid=take, held=Mux(anew, 0, self.i.payload))
-            m.d.sync += fields(self, held_number=self.number, held_gram=self.gram)
-            m.d.sync += self.held_last.eq(final & self.gram)
+        of_c, of_gram = _added(m, config, columns, held, accumulator)
+        with m.If(advance):
+            m.d.sync += [self.o.valid.eq(held.valid), out.eq(Mux(held.gram, of_gram, of_c))]
+            m.d.sync += fields(self.o.p, gram=held.gram, last=held.last & held.valid)
 
-    def _add(self, m):
-        """Sums of this word, old and new."""
-        per_word, width = self.config.bus_bytes // 8, 8 * ENTRY_BYTES
-        # places behind the last entry stay 0
-        beyond = Signal(range(-2 * self.each, 2 * self.config.n_max * self.config.n_max + 2))
-        first = Signal(range(self.config.n_max + 1))  # columns of c before this word
-        m.d.comb += beyond.eq(Array(self.counts)[self.columns] - self.held_number * self.each)
-        m.d.comb += first.eq(self.held_number * per_word)
 
-        def added(here, place, bits, change):
-            old = self.held.word_select(place, bits).as_signed()
-            return Mux(here, (old + change[place])[:bits], 0)[:bits]
+def _take_words(m, config, command, i, number, advance):
+    """A word is taken when it may `advance`; return the job's columns, and the word of the cycle before. `number`: of the word in its part."""
+    bus, counts = config.bus_bytes, entry_counts(config)
+    active, fresh, gram = Signal(), Signal(), Signal()
+    take, final = Signal(), Signal()
+    anew = Signal()  # the new word is the accumulator's sum alone
+    columns = Signal(range(config.n_max + 1))
+    of_c = [max(words(8 * k, bus), 1) - 1 for k in range(config.n_max + 1)]
+    of_gram = [max(words(count, bus // ENTRY_BYTES), 1) - 1 for count in counts]
+    m.d.comb += [
+        final.eq(number == Mux(gram, Array(of_gram)[columns], Array(of_c)[columns])),
+        anew.eq(fresh | (0 if config.incremental else ~gram)),
+        i.ready.eq(active & ~anew & advance),
+        take.eq(active & (anew | i.valid) & advance),
+        command.ready.eq(~active),
+    ]
+    with m.If(command.valid & command.ready):
+        m.d.sync += [columns.eq(command.p.columns), fresh.eq(command.p.fresh)]
+        m.d.sync += [active.eq(1), gram.eq(0), number.eq(0)]
+    with m.If(take):
+        m.d.sync += [number.eq(Mux(final, 0, number + 1)), gram.eq(gram ^ final)]
+        with m.If(final & gram):
+            m.d.sync += active.eq(0)
+    held = named(_Word, data=Signal(8 * bus, name="held", reset_less=True), number=number.shape())
+    with m.If(advance):
+        m.d.sync += fields(held, valid=take, data=Mux(anew, 0, i.payload), number=number, gram=gram)
+        m.d.sync += held.last.eq(final & gram)
+    return columns, held
 
-        of_c, of_gram = self.accumulator.right_hand_side, self.accumulator.entries
-        sums = [added(first + k < self.columns, k, 64, of_c) for k in range(per_word)]
-        entries = [added(k < beyond, k, width, of_gram) for k in range(self.each)]
-        with m.If(self.advance):
-            m.d.sync += [
-                self.o.valid.eq(self.valid),
-                self.out.eq(Mux(self.held_gram, Cat(entries), Cat(sums))),
-                self.o.p.gram.eq(self.held_gram),
-                self.o.p.last.eq(self.held_last & self.valid),
-            ]
+
+def _added(m, config, columns, held, accumulator):
+    """Return the sums of old and new, as if the word were of c, and as if it were of AᵀA."""
+    per_word, each = config.bus_bytes // 8, config.bus_bytes // ENTRY_BYTES
+    # places behind the last entry stay 0
+    beyond = Signal(range(-2 * each, 2 * config.n_max * config.n_max + 2))
+    first = Signal(range(config.n_max + 1))  # columns of c before this word
+    m.d.comb += beyond.eq(Array(entry_counts(config))[columns] - held.number * each)
+    m.d.comb += first.eq(held.number * per_word)
+
+    def added(here, place, bits, change):
+        old = held.data.word_select(place, bits).as_signed()
+        return Mux(here, (old + change[place])[:bits], 0)[:bits]
+
+    of_c, of_gram = accumulator.right_hand_side, accumulator.entries
+    sums = [added(first + k < columns, k, 64, of_c) for k in range(per_word)]
+    return Cat(sums), Cat(added(k < beyond, k, _GRAM, of_gram) for k in range(each))

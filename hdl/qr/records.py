@@ -44,12 +44,9 @@ class Records:
 
     `code` of the `end` item: QR_ORDER where labels of the inserted or of the moved rows did not ascend, or inserted rows descended; else OK.
 
-    Parameters
-    ----------
-    offsets : ArrayLayout(8, n_max - 1)
-        The group's offsets, constant from the command to the job's `end`.
-    i : stream.Signature(8 * bus_bytes)
-        Words of changes.
+    * `offsets` (`ArrayLayout(8, n_max - 1)`): the group's offsets, constant from the command to the job's
+      `end`.
+    * `i` (`stream.Signature(8 * bus_bytes)`): words of changes.
     """
 
     def __init__(self, m: Module, config: FitPlan, offsets, i):

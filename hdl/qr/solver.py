@@ -1,5 +1,9 @@
 """Elimination of a Gram matrix and both triangular solves, several jobs interleaved."""
 
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -12,9 +16,10 @@ from ..apart import APART
 from ..arith.pipeline import Pipeline, Unpacked
 from ..index import index, index_range
 from ..modules import Parts, Submodules
+from ..named import named
 from ..ram import ram
 from ..stream.passing import fields
-from .control import Thread
+from .control import Sequencer
 from .numbers import MINUS_ONE, NOTHING, ONE, lane, operation
 
 #: exponent of `models.qr.factor.TOLERANCE`
@@ -42,6 +47,16 @@ def solution_shape(n_max, jobs):
     )
 
 
+@dataclass(frozen=True)
+class _Issued:
+    """The task that is issued in this cycle."""
+
+    some: Signal  # there is one
+    context: Signal
+    task: Any  # its kind, column, row (of LOAD, ROW and BACK) and whether this is the right side
+    closes: Signal  # it is the last ROW: the right side has been eliminated
+
+
 class Solver(wiring.Component):
     """Weights of jobs whose exact sums come as float32 rows. One task a cycle: a row that is there and has room
     is taken; else the oldest job whose next task may start goes first.
@@ -52,10 +67,7 @@ class Solver(wiring.Component):
     more: elimination makes y of it, and its entry k becomes z_k = y_k / d_k. Each pivot goes into the divider as soon as its row passes, STEP + DIV cycles
     before its SCALE, for which column k is collected from the rows as they pass.
 
-    Parameters
-    ----------
-    config
-        `models.qr.config.FitPlan` of method `gram`.
+    * `config`: `models.qr.config.FitPlan` of method `gram`.
     """
 
     def __init__(self, config: FitPlan, parts: Parts | None = None):
@@ -67,213 +79,217 @@ class Solver(wiring.Component):
         super().__init__({"i": In(i), "o": Out(o), "o_valid": Out(1)})
 
     def elaborate(self, platform):
-        m = Module()
-        self.pipe, n, contexts = Pipeline(m), self.config.n_max, range(self.config.contexts)
-        shapes = {"columns": range(n + 1), "h": 32, "job": range(max(self.config.jobs, 2))}
-        shapes |= {"keep": n, "t": 32, "scale": 32}
-        # of each context; scale: what t was when its column's SCALE was issued
-        self.of = {
+        m, config, i = Module(), self.config, self.i
+        pipe, contexts = Pipeline(m), range(config.contexts)
+        shapes = {"columns": range(config.n_max + 1), "h": 32, "job": range(max(config.jobs, 2))}
+        shapes |= {"keep": config.n_max, "t": 32, "scale": 32}
+        # of each context; t: 1 / pivot of the latest column, scale: what t was when its column's SCALE was issued
+        of = {
             name: [Signal(shape, name=f"{name}{c}", reset_less=True) for c in contexts]
             for name, shape in shapes.items()
         }
-        self.issue, self.context, self.next = self._issue(m)
-        # cycle 1: memories' data, operands
-        self.task = self.pipe.rank(
-            issue=self.issue,
-            context=self.context,
-            **{name: Value.cast(self.next[name]) for name in ("kind", "column", "row", "side")},
-            closes=self.closes,
-            load=self.i.p.values.as_value(),
+        issued = _issue(m, config, i, of["columns"])
+        task = pipe.rank(
+            issue=issued.some,
+            context=issued.context,
+            **{name: Value.cast(issued.task[name]) for name in ("kind", "column", "row", "side")},
+            closes=issued.closes,
+            load=i.p.values.as_value(),
         )
-        self._operands(m)
-        self._lanes(m)
-        self._write_results(m)
-        self._divide_pivots(m)
-        self._take_reciprocals(m)
+        here = {
+            name: pipe.wire(Array(values)[task.context], name=f"{name}_here")
+            for name, values in of.items()
+        }
+        memories = _memories(m, config, issued)
+        results = _results(self.parts, pipe, config.n_max, task, here, memories)
+        end = _write(pipe, config, task, here, results, memories)
+        m.d.comb += [w.eq(Mux(end.keep[k], results[k], 0)) for k, w in enumerate(self.o.weights)]
+        m.d.comb += self.o_valid.eq(end.issue & (end.kind == Kind.FINAL))
+        m.d.comb += fields(self.o, job=end.job, mask=end.keep)
+        pivot = _pivot(pipe, end, results, memories.pivots)
+        limit = _limit(m, config, task, end)
+        _keep(pipe, of, pivot, pipe.wire(above(pivot.value, limit), name="passes"))
+        _begin(m, of, i, issued, task)
+        reciprocal = operation(self.parts, m, "div", "div", ONE, pivot.value)
+        arrives = pipe.delay(pivot.some & pivot.is_next, DIV, name="arrives")
+        whose = pipe.delay(pivot.context, DIV, name="whose")
+        for c in contexts:
+            with m.If(arrives & (whose == c)):
+                m.d.sync += of["t"][c].eq(reciprocal)
         return m
 
-    def _operands(self, m):
-        """Memories' data and operands, a cycle after the issue."""
-        n, contexts, row = self.config.n_max, self.config.contexts, self.next.row
-        self.kind1 = self.task.kind
-        places = {
-            "row": (contexts << len(row), Cat(Mux(self.next.side, n, row), self.context)),
-            "vector": (contexts, self.context),
-            "pivot": (contexts, self.context),
-        }
-        rams = {}
-        for name, (depth, address) in places.items():
-            # STEP cycles lie between the task that writes a word and the one that wants it
-            rams[name] = [ram(m, f"{name}{i}", 32, depth, attrs=APART) for i in range(n)]
-            m.d.comb += [read.addr.eq(address) for _, read in rams[name]]
-        self.rows, self.vectors, self.pivots = (
-            [read.data for _, read in ports] for ports in rams.values()
-        )
-        self.writes = [[write for write, _ in ports] for ports in zip(*rams.values(), strict=True)]
-        back = self.kind1 == Kind.BACK
-        which = Mux(back | (self.kind1 == Kind.FINAL), self.task.row, self.task.column)
-        both = zip(self.vectors, self.rows, strict=True)
-        self.scalar = self.pipe.wire(
-            Array([Mux(back, *pair) for pair in both])[which], name="scalar"
-        )
-        self.here = {
-            name: self.pipe.wire(Array(values)[self.task.context], name=f"{name}_here")
-            for name, values in self.of.items()
-        }
-        self.kept = self.pipe.wire((self.here["keep"] >> which)[0], name="kept")
-        for c in range(contexts):
-            with m.If(self.task.issue & (self.kind1 == Kind.SCALE) & (self.task.context == c)):
-                m.d.sync += self.of["scale"][c].eq(self.of["t"][c])
 
-    def _lanes(self, m):
-        """Minuend less product in all lanes."""
-        self.results, minus = [], 1 << 31
-        t, scale, h = (self.here[name] for name in ("t", "scale", "h"))
-        for i in range(self.config.n_max):
-            row, vector = self.rows[i], self.vectors[i]
-            here, behind = self.task.column == i, self.task.column < i
-            products = {
-                Kind.LOAD: (self.task.load.word_select(i, 32), 0, 0),
-                Kind.SCALE: (NOTHING, self.pivots[i], t ^ minus),
-                Kind.ROW: (row, vector, self.scalar),
-                Kind.BACK: (vector, row, self.scalar),
-                Kind.FINAL: (vector, 0, 0) if i else (vector, h, MINUS_ONE),
-            }
-            others = {
-                Kind.ROW: [
-                    (~(self.kept & behind), (row, 0, 0)),
-                    (here, (NOTHING, 0, 0)),
-                    (here & self.kept, (NOTHING, self.scalar, scale ^ minus)),
-                ],
-                Kind.BACK: [(~(self.kept & (self.task.row > i)), (vector, 0, 0))],
-                Kind.FINAL: [(~self.kept, (vector, 0, 0))],
-            }
-            self.results.append(lane(self.parts, self.pipe, i, self.kind1, products, others))
+def _memories(m, config, issued):
+    """Return the lanes' memories by name, as `ram` gives them; they are read in the cycle after the issue.
 
-    def _write_results(self, m):
-        """The write cycle: results go to their memories."""
-        names = ("issue", "context", "kind", "column", "row", "side", "closes")
-        wanted = {name: getattr(self.task, name) for name in names}
-        wanted |= {name: self.here[name] for name in ("keep", "job", "columns")}
-        self.end = {
-            name: self.pipe.delay(value, MUL + ADD + 1, name=f"{name}_end")
-            for name, value in wanted.items()
+    * rows: the rows of each context's matrix, and behind them the right side
+    * vectors: of each context u_k of the column that is eliminated; behind the last ROW y, then z
+    * pivots: of each context the next column, collected from the rows as they pass
+    """
+    n, contexts, row = config.n_max, config.contexts, issued.task.row
+    places = {
+        "rows": (contexts << len(row), Cat(Mux(issued.task.side, n, row), issued.context)),
+        "vectors": (contexts, issued.context),
+        "pivots": (contexts, issued.context),
+    }
+    memories = {}
+    for name, (depth, address) in places.items():
+        # STEP cycles lie between the task that writes a word and the one that wants it
+        memories[name] = [ram(m, f"{name[:-1]}{i}", 32, depth, attrs=APART) for i in range(n)]
+        m.d.comb += [read.addr.eq(address) for _, read in memories[name]]
+    return SimpleNamespace(**memories)
+
+
+def _results(parts, pipe, n, task, here, memories):
+    """Minuend less product in all lanes; return the results, `MUL` + `ADD` + 1 cycles after the task."""
+    rows, vectors, pivots = (
+        [read.data for _, read in ports]
+        for ports in (memories.rows, memories.vectors, memories.pivots)
+    )
+    minus, back = 1 << 31, task.kind == Kind.BACK
+    which = Mux(back | (task.kind == Kind.FINAL), task.row, task.column)
+    scalar = Array([Mux(back, *pair) for pair in zip(vectors, rows, strict=True)])[which]
+    scalar = pipe.wire(scalar, name="scalar")
+    t, scale, h = (here[name] for name in ("t", "scale", "h"))
+    kept = pipe.wire((here["keep"] >> which)[0], name="kept")
+    results = []
+    for i, (row, vector) in enumerate(zip(rows, vectors, strict=True)):
+        at, behind = task.column == i, task.column < i
+        products = {
+            Kind.LOAD: (task.load.word_select(i, 32), 0, 0),
+            Kind.SCALE: (NOTHING, pivots[i], t ^ minus),
+            Kind.ROW: (row, vector, scalar),
+            Kind.BACK: (vector, row, scalar),
+            Kind.FINAL: (vector, 0, 0) if i else (vector, h, MINUS_ONE),
         }
-        self.done = self.end["kind"]
-        self.of_rows = (self.done == Kind.LOAD) | (self.done == Kind.ROW)
-        for i, (row_write, vector_write, _) in enumerate(self.writes):
+        others = {
+            Kind.ROW: [
+                (~(kept & behind), (row, 0, 0)),
+                (at, (NOTHING, 0, 0)),
+                (at & kept, (NOTHING, scalar, scale ^ minus)),
+            ],
+            Kind.BACK: [(~(kept & (task.row > i)), (vector, 0, 0))],
+            Kind.FINAL: [(~kept, (vector, 0, 0))],
+        }
+        results.append(lane(parts, pipe, i, task.kind, products, others))
+    return results
+
+
+def _write(pipe, config, task, here, results, memories):
+    """Results go to their memories. Return the task that they are of; `of_rows`: they are a row."""
+    names = ("issue", "context", "kind", "column", "row", "side", "closes")
+    wanted = {name: getattr(task, name) for name in names}
+    wanted |= {name: here[name] for name in ("keep", "job", "columns")}
+    end = SimpleNamespace(**{
+        name: pipe.delay(value, MUL + ADD + 1, name=f"{name}_end") for name, value in wanted.items()
+    })  # fmt: skip
+    end.of_rows = (end.kind == Kind.LOAD) | (end.kind == Kind.ROW)
+    vector = (end.kind == Kind.SCALE) | (end.kind == Kind.BACK) | end.closes
+    at = Cat(Mux(end.side, config.n_max, end.row), end.context)
+    writes = zip(memories.rows, memories.vectors, results, strict=True)
+    for (row_write, _), (vector_write, _), result in writes:
+        pipe.m.d.comb += [
+            *fields(row_write, en=end.issue & end.of_rows, addr=at, data=result),
+            *fields(vector_write, en=end.issue & vector, addr=end.context, data=result),
+        ]
+    return end
+
+
+def _pivot(pipe, end, results, pivots):
+    """One cycle later: the next column's entry of this row; return it, and whether the row is that of the next pivot (`is_next`)."""
+    following = Mux(end.kind == Kind.LOAD, 0, end.column + 1)
+    pivot = pipe.rank(
+        some=end.issue & end.of_rows & ~end.side,
+        is_next=end.row == following,
+        value=Array(results)[following],
+        context=end.context,
+        row=end.row,
+    )
+    for i, (write, _) in enumerate(pivots):
+        pipe.m.d.comb += write.en.eq(pivot.some & (pivot.row == i))
+        pipe.m.d.comb += fields(write, addr=pivot.context, data=pivot.value)
+    return pivot
+
+
+def _limit(m, config, task, end):
+    """Return the rank rule's limit of the row whose results came in the cycle before: of its diagonal entry before any elimination."""
+    write, read = ram(m, "limits", 32, config.contexts << len(task.row), attrs=APART)
+    m.d.comb += [
+        write.en.eq(task.issue & (task.kind == Kind.LOAD) & ~task.side),
+        write.addr.eq(Cat(task.row, task.context)),
+        write.data.eq(scaled(task.load.bit_select(Cat(Const(0, 5), task.row), 32))),
+        read.addr.eq(Cat(end.row, end.context)),
+    ]
+    return read.data
+
+
+def _begin(m, of, i, issued, task):
+    """What is kept of each context's job when its rows and its SCALE are issued."""
+    first = task.issue & (task.kind == Kind.LOAD) & (task.row == 0) & ~task.side
+    for c, (keep, scale) in enumerate(zip(of["keep"], of["scale"], strict=True)):
+        with m.If(task.issue & (task.kind == Kind.SCALE) & (task.context == c)):
+            m.d.sync += scale.eq(of["t"][c])
+        with m.If(first & (task.context == c)):
+            m.d.sync += keep.eq(0)
+        with m.If(issued.some & (issued.task.kind == Kind.LOAD) & (issued.context == c)):
+            m.d.sync += [of[name][c].eq(i.p[name]) for name in ("columns", "h", "job")]
+
+
+def _keep(pipe, of, pivot, passes):
+    """The rank rule's verdict on each column."""
+    for c, keep in enumerate(of["keep"]):
+        with pipe.m.If(pivot.some & pivot.is_next & (pivot.context == c)):
+            pipe.m.d.sync += keep.bit_select(pivot.row, 1).eq(passes)
+
+
+def _issue(m, config, i, columns_of):
+    """The contexts' next tasks, and which of them is issued."""
+    n, count = config.n_max, config.contexts
+    number = index_range(n + 1)
+    shape = data.StructLayout({"kind": Kind, "column": number, "row": number, "side": 1})
+    issued = named(_Issued, context=index_range(count), task=shape)
+    active, may, chosen = (Signal(count, name=x) for x in ("active", "may", "chosen"))
+    loading, loads = Signal(), Signal()
+    # contexts that came before
+    older = [Signal(count, name=f"older{c}", reset_less=True) for c in range(count)]
+    # the rows of a job that comes: it is the newest one
+    newest, place = index(count, name="newest"), index(count, name="place")
+    m.d.comb += [
+        place.eq(newest),
+        i.ready.eq(loading | ~active.all()),
+        loads.eq(i.valid & i.ready),
+        issued.some.eq(chosen.any()),
+    ]
+    for c in reversed(range(count)):
+        with m.If(~loading & ~active[c]):
+            m.d.comb += place.eq(c)
+    for c in range(count):
+        columns = Mux(loads, i.p.columns, columns_of[c])
+        options = {"issue": chosen[c], "start": Kind.LOAD}
+        steps = Sequencer(m, GRAM, (n + 1, columns - 1), **options, conditions={}, name=c)
+        loaded, side = steps.step == Kind.LOAD, steps.column == columns
+        last = steps.first == columns - 1
+        oldest = may[c] & ~(may & older[c]).any()
+        m.d.comb += may[c].eq(active[c] & steps.may & ~loaded)
+        m.d.comb += chosen[c].eq(Mux(loads, place == c, oldest))
+        with m.If(chosen[c]):
             m.d.comb += [
-                row_write.en.eq(self.end["issue"] & self.of_rows),
-                row_write.addr.eq(
-                    Cat(
-                        Mux(self.end["side"], self.config.n_max, self.end["row"]),
-                        self.end["context"],
-                    )
-                ),
-                row_write.data.eq(self.results[i]),
-                vector_write.data.eq(self.results[i]),
-                vector_write.addr.eq(self.end["context"]),
-                vector_write.en.eq(
-                    self.end["issue"]
-                    & ((self.done == Kind.SCALE) | (self.done == Kind.BACK) | self.end["closes"])
-                ),
-                self.o.weights[i].eq(Mux(self.end["keep"][i], self.results[i], 0)),
+                issued.context.eq(c),
+                *fields(issued.task, kind=steps.step, column=steps.first, row=steps.column),
+                issued.task.side.eq(side & (loaded | (steps.step == Kind.ROW))),
+                issued.closes.eq((steps.step == Kind.ROW) & side & last),
             ]
-        m.d.comb += self.o_valid.eq(self.end["issue"] & (self.done == Kind.FINAL))
-        m.d.comb += fields(self.o, job=self.end["job"], mask=self.end["keep"])
-
-    def _divide_pivots(self, m):
-        """One cycle later: the next column's entry of this row; its pivot goes into the divider."""
-        following = Mux(self.done == Kind.LOAD, 0, self.end["column"] + 1)
-        self.s = self.pipe.rank(
-            some=self.end["issue"] & self.of_rows & ~self.end["side"],
-            pivot=self.end["row"] == following,
-            value=Array(self.results)[following],
-            context=self.end["context"],
-            row=self.end["row"],
-        )
-        for i, (_, _, pivot_write) in enumerate(self.writes):
-            m.d.comb += pivot_write.en.eq(self.s.some & (self.s.row == i))
-            m.d.comb += fields(pivot_write, addr=self.s.context, data=self.s.value)
-        depth = self.config.contexts << len(self.next.row)
-        limit_write, limit = ram(m, "limits", 32, depth, attrs=APART)
-        m.d.comb += [
-            limit_write.en.eq(self.task.issue & (self.kind1 == Kind.LOAD) & ~self.task.side),
-            limit_write.addr.eq(Cat(self.task.row, self.task.context)),
-            limit_write.data.eq(
-                scaled(self.task.load.bit_select(Cat(Const(0, 5), self.task.row), 32))
-            ),
-            limit.addr.eq(Cat(self.end["row"], self.end["context"])),
-        ]
-        self.passes = self.pipe.wire(above(self.s.value, limit.data), name="passes")
-        self.reciprocal = operation(self.parts, m, "div", "div", ONE, self.s.value)
-
-    def _take_reciprocals(self, m):
-        """What comes out of the divider, and jobs that begin."""
-        arrives = self.pipe.delay(self.s.some & self.s.pivot, DIV, name="arrives")
-        whose = self.pipe.delay(self.s.context, DIV, name="whose")
-        loads = self.kind1 == Kind.LOAD
-        begins = self.task.issue & loads & (self.task.row == 0) & ~self.task.side
-        for c in range(self.config.contexts):
-            keep, t = self.of["keep"][c], self.of["t"][c]
-            with m.If(self.s.some & self.s.pivot & (self.s.context == c)):
-                m.d.sync += keep.bit_select(self.s.row, 1).eq(self.passes)
-            with m.If(arrives & (whose == c)):
-                m.d.sync += t.eq(self.reciprocal)
-            with m.If(begins & (self.task.context == c)):
-                m.d.sync += keep.eq(0)
-            with m.If(self.issue & (self.next.kind == Kind.LOAD) & (self.context == c)):
-                m.d.sync += [
-                    self.of[name][c].eq(self.i.p[name]) for name in ("columns", "h", "job")
-                ]
-
-    def _issue(self, m: Module) -> tuple[Value, ...]:
-        """The contexts' next tasks, and which is issued: whether any, its context, and the task."""
-        n, count = self.config.n_max, self.config.contexts
-        number = index_range(n + 1)
-        shape = data.StructLayout({"kind": Kind, "column": number, "row": number, "side": 1})
-        active, may, issued = (Signal(count, name=x) for x in ("active", "may", "issued"))
-        loading, loads, self.closes = Signal(), Signal(), Signal()
-        # contexts that came before
-        older = [Signal(count, name=f"older{c}", reset_less=True) for c in range(count)]
-        # the rows of a job that comes: it is the newest one
-        newest, place, context = (index(count, name=x) for x in ("newest", "place", "context"))
-        m.d.comb += [
-            place.eq(newest),
-            self.i.ready.eq(loading | ~active.all()),
-            loads.eq(self.i.valid & self.i.ready),
-        ]
-        for c in reversed(range(count)):
-            with m.If(~loading & ~active[c]):
-                m.d.comb += place.eq(c)
-        task = Signal(shape, name="task")
-        for c in range(count):
-            columns = Mux(loads, self.i.p.columns, self.of["columns"][c])
-            options = {"issue": issued[c], "start": Kind.LOAD}
-            thread = Thread(m, GRAM, (n + 1, columns - 1), **options, conditions={}, name=c)
-            loaded, side = thread.step == Kind.LOAD, thread.column == columns
-            last = thread.first == columns - 1
-            chosen = may[c] & ~(may & older[c]).any()
-            m.d.comb += may[c].eq(active[c] & thread.may & ~loaded)
-            m.d.comb += issued[c].eq(Mux(loads, place == c, chosen))
-            with m.If(issued[c]):
-                m.d.comb += [
-                    context.eq(c),
-                    *fields(task, kind=thread.step, column=thread.first, row=thread.column),
-                    task.side.eq(side & (loaded | (thread.step == Kind.ROW))),
-                    self.closes.eq((thread.step == Kind.ROW) & side & last),
-                ]
-            with m.If(thread.over):
-                m.d.sync += active[c].eq(0)
-            with m.If(loads & (place == c)):
-                m.d.sync += active[c].eq(1)
-                with m.If(~loading):
-                    m.d.sync += older[c].eq(active)
-            with m.Elif(loads & ~loading):
-                m.d.sync += older[c].bit_select(place, 1).eq(0)
-        with m.If(loads):
-            m.d.sync += [loading.eq(~self.i.p.side), newest.eq(place)]
-        return issued.any(), context, task
+        with m.If(steps.over):
+            m.d.sync += active[c].eq(0)
+        with m.If(loads & (place == c)):
+            m.d.sync += active[c].eq(1)
+            with m.If(~loading):
+                m.d.sync += older[c].eq(active)
+        with m.Elif(loads & ~loading):
+            m.d.sync += older[c].bit_select(place, 1).eq(0)
+    with m.If(loads):
+        m.d.sync += [loading.eq(~i.p.side), newest.eq(place)]
+    return issued
 
 
 def scaled(code: Value) -> Value:

@@ -39,12 +39,8 @@ class TableFitEngine(wiring.Component):
     A run: totals are read, the pages with rows that come are walked, then those with rows that go; then sums are read out once: into the new totals, and
     rounded to float32 into the solver. An error of a page or the bus ends the run, or rows that are missing, and no answer is complete.
 
-    Parameters
-    ----------
-    config
-        `models.qr.table_config.TableFitPlan`.
-    library
-        Takes the modules that are instantiated by name.
+    * `config`: `models.qr.table_config.TableFitPlan`.
+    * `library`: takes the modules that are instantiated by name.
     """
 
     def __init__(self, config: TableFitPlan, library: Parts, *, design: int = 0):

@@ -35,10 +35,7 @@ class TableSums:
     packed by columns. A row accepted in cycle t occupies the lanes in cycles t + 1 to t + `slots`, in the last of which the next one is accepted; its sums
     can be read from cycle t + `slots` + 3 on.
 
-    Parameters
-    ----------
-    columns
-        `models.qr.columns.Columns`.
+    * `columns`: `models.qr.columns.Columns`.
     """
 
     def __init__(self, m: Module, columns: Columns):

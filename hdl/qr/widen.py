@@ -19,14 +19,11 @@ class Widen:
     Golden: `models.qr.bounds.widen_bounds`. The bounds are there `models.qr.schedule.widen_latency(n_max)` cycles after `start`.
     WIDEN_SHARED columns share an adder, both bounds share one. A segment may start when the one before is there.
 
-    Parameters
-    ----------
-    start
-        The inputs are there, and stay until the bounds are.
-    job : solved_shape(n_max)
-        Its weights, new and those of its anchor's pass, are +0 beyond the model's columns.
-    score
-        Of a `Dot` unit, which takes `dot_w` and `dot_x` while `uses` is high: in the cycles `models.qr.schedule.WIDEN_TURNS`.
+    * `start`: the inputs are there, and stay until the bounds are.
+    * `job` (`solved_shape(n_max)`): its weights, new and those of its anchor's pass, are +0 beyond the
+      model's columns.
+    * `score`: of a `Dot` unit, which takes `dot_w` and `dot_x` while `uses` is high: in the cycles
+      `models.qr.schedule.WIDEN_TURNS`.
     """
 
     def __init__(self, m: Module, config: FitPlan, parts: Parts, start, job, score):

@@ -21,12 +21,8 @@ class WriteBack:
     A job taken in cycle t gives its command in t + 1 and its words from t + 2 on, one a cycle; the next one is taken in the cycle after its last word's
     transfer at the earliest. After an error just the result's first `HEAD_BYTES` are written: group and code.
 
-    Parameters
-    ----------
-    writer
-        `hdl.memory.writer.BurstWriter`.
-    slot
-        The number of the job whose outcome comes, among those under way.
+    * `writer`: `hdl.memory.writer.BurstWriter`.
+    * `slot`: the number of the job whose outcome comes, among those under way.
     """
 
     def __init__(self, m: Module, config: FitPlan, writer, slot):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import Module, Signal
 
-from penstock.hdl.qr.control import Control, Thread
+from penstock.hdl.qr.control import Control, Sequencer
 from penstock.models.qr.programs import GIVENS, GRAM, Kind, tasks, walk
 from penstock.models.qr.stages import Phase, Phased
 from testbench.pysim import simulate
@@ -52,8 +52,8 @@ def test_programs(columns):
     m, gram, givens = Module(), Signal(), Signal()
     short, start, first = Signal(), Signal(Kind), Signal(range(8))
     options, of_job = {"conditions": {"short": short}}, (8, columns - 1)
-    one = Thread(m, GRAM, of_job, issue=gram, start=Kind.LOAD, **options)
-    other = Thread(m, GIVENS, of_job, issue=givens, start=start, first=first, running=1, name="g", **options)  # fmt: skip
+    one = Sequencer(m, GRAM, of_job, issue=gram, start=Kind.LOAD, **options)
+    other = Sequencer(m, GIVENS, of_job, issue=givens, start=start, first=first, running=1, name="g", **options)  # fmt: skip
     m.d.comb += [gram.eq(one.may), givens.eq(other.may)]
     ends = []
     for task in tasks(columns):
