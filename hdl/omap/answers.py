@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.omap.boundary import Frames
 from ...models.omap.state import What
 from ..memory import AXI4
+from ..stream.passing import fields
 from ..stream.queue import Queue
 from .envelopes import FrameSealer, ruled_layout, sealed_layout
 from .pages import WordDrain
@@ -63,10 +64,8 @@ class FrameRow(wiring.Component):
             m.d.comb += [
                 sealer.i.valid.eq(taken & (to == k)),
                 sealer.i.payload.eq(self.i),
-                sealer.put.eq(self.put & (filled == k)),
-                sealer.slot.eq(slot),
-                sealer.row.eq(self.block),
-                sealer.data.eq(self.data),
+                *fields(sealer, put=self.put & (filled == k), slot=slot, row=self.block),
+                *fields(sealer, data=self.data),
                 sealer.o.ready.eq(drain.moved & (source == k)),
                 sealer.taken.eq(drain.ended & (source == k)),
             ]
@@ -181,11 +180,6 @@ class Log(wiring.Component):
         _lend(m, row, self)
         number, ends = Signal(64, reset_less=True), Signal()
         m.d.sync += [number.eq(Mux(self.fresh, 0, number + self.taken)), ends.eq(self.ends)]
-        m.d.comb += [
-            row.i.key.eq(self.key),
-            row.i.number.eq(number),
-            row.i.serial.eq(self.since),
-            row.i.given.eq(ends),
-            row.i.status.eq(What.END),
-        ]
+        m.d.comb += fields(row.i, key=self.key, number=number, serial=self.since, given=ends)
+        m.d.comb += fields(row.i, status=What.END)
         return m

@@ -8,6 +8,7 @@ from ...models.omap.back import BackSchedule
 from ...models.omap.errors import MapError
 from ..memory import AXI4
 from ..memory.axi import shared_by
+from ..stream.passing import fields
 from ..stream.queue import Queue
 from .completion import Completion, record_members
 from .frames import Frames
@@ -135,9 +136,7 @@ class Back(wiring.Component):
         m.d.comb += [
             self.host0.eq(queue.o.p.sides[0].host),
             self.host1.eq(queue.o.p.sides[1].host),
-            reader.go.eq((fetched != 0) & self.go),
-            reader.ticket.eq(self.ticket),
-            reader.request.eq(self.request),
+            *fields(reader, go=(fetched != 0) & self.go, ticket=self.ticket, request=self.request),
             frames.operation.eq(reader.operation),
         ]
         for name in ("begun", "row", "message", "passed"):
@@ -163,12 +162,8 @@ class Back(wiring.Component):
         m.submodules.values = values = memory.Memory(shape=size, depth=2 << bits, init=[])
         write, value = values.write_port(), values.read_port(domain="comb")
         m.d.comb += [
-            keeps.addr.eq(Cat(row.part, number)),
-            keeps.data.eq(merge.kept),
-            keeps.en.eq(merge.keeps),
-            write.addr.eq(Cat(row.part, number[0])),
-            write.data.eq(merge.found),
-            write.en.eq(merge.finds),
+            *fields(keeps, addr=Cat(row.part, number), data=merge.kept, en=merge.keeps),
+            *fields(write, addr=Cat(row.part, number[0]), data=merge.found, en=merge.finds),
             value.addr.eq(Cat(last.value_row, last.stage.number[0])),
             last.value.eq(value.data),
             kept.addr.eq(Cat(last.kept_row, last.stage.number)),

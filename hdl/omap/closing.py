@@ -5,6 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..memory import AXI4
+from ..stream.passing import fields
 from .pages import PageWrites, WordDrain
 from .sealing import Sealer
 
@@ -136,9 +137,7 @@ class PageClosing(wiring.Component):
             drain.word.eq(Array(s.o.payload for s in sealers)[source]),
             drain.address.eq(writes.o.payload),
             drain.valid.eq(writes.o.valid),
-            self.released.eq(writes.released),
-            self.idle.eq(drain.idle),
-            self.bus_error.eq(drain.error),
+            *fields(self, released=writes.released, idle=drain.idle, bus_error=drain.error),
         ]
         for k, sealer in enumerate(sealers):
             m.d.comb += [

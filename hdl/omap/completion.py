@@ -8,6 +8,7 @@ from ...models.omap.back import BackSchedule
 from ...models.omap.config import BLOCK
 from ...models.omap.state import What
 from ..memory import AXI4, BurstWriter
+from ..stream.passing import fields
 from ..stream.queue import Queue
 from .deadlines import Deadline
 from .frames import frame_address
@@ -82,9 +83,7 @@ class Completion(wiring.Component):
         of_row = self._row(self.at)[1]
         lane, ends = Signal(max(len(of_row), 1)), Signal()
         m.d.sync += [
-            self.record.eq(self.answer),
-            self.record_block.eq(self.at),
-            self.recorded.eq(self.answered),
+            *fields(self, record=self.answer, record_block=self.at, recorded=self.answered),
             ends.eq(last),
             key.eq(op.key),
             keep.eq(op.keep),

@@ -9,14 +9,14 @@ from ...models.crypto.noise import FIRST_BYTES, Symmetric, second_bytes
 from ...models.omap.sessions import ROLES, WELCOME_BYTES, Denied, prologue
 from ...models.omap.vault import GENERATION_BITS, Role
 from ..crypto.handshake import Handshake
+from ..stream.passing import fields, joined
 from .sessions import SessionTable, table_members
 from .vault import KeySchedule
 
-#: ports of the table that requests and answers use
-TABLE_PORTS = (
-    *("look_slot", "receive", "judge_slot", "live", "role", "received", "used"),
-    *("seal_slot", "send"),
-)
+#: ports of the table that requests use, and those that answers use
+REQUEST_PORTS = ("look_slot", "receive", "judge_slot", "live", "role", "received", "used")
+ANSWER_PORTS = ("seal_slot", "send")
+TABLE_PORTS = REQUEST_PORTS + ANSWER_PORTS
 
 #: ports of the keys that files of state use
 FILE_PORTS = (
@@ -145,18 +145,11 @@ class Door(wiring.Component):
         m.submodules.keys = keys = KeySchedule()
         digest = Const(int.from_bytes(self.digest, "little"), 256)
         m.d.comb += [
-            keys.start.eq(self.valid),
-            keys.root.eq(self.root),
-            keys.entropy.eq(self.entropy),
-            keys.digest.eq(digest),
-            keys.generation.eq(self.generation),
-            keys.file.eq(self.file),
-            keys.of_file.eq(~scalar),
-            keys.draw.eq(scalar | (self.draw_file & self.file_free)),
-            self.there.eq(keys.there),
-            self.file_free.eq(keys.there & keys.idle & ~scalar),
-            self.file_key.eq(keys.state),
-            self.drawn.eq(keys.ended),
+            *fields(keys, start=self.valid, root=self.root, entropy=self.entropy, digest=digest),
+            *fields(keys, generation=self.generation, file=self.file, of_file=~scalar),
+            *fields(keys, draw=scalar | (self.draw_file & self.file_free)),
+            *fields(self, there=keys.there, file_free=keys.there & keys.idle & ~scalar),
+            *fields(self, file_key=keys.state, drawn=keys.ended),
             *(
                 getattr(self, name).eq(getattr(keys, name))
                 for name in ("page", "pairs", "hash", "incarnation")
@@ -166,10 +159,7 @@ class Door(wiring.Component):
 
     def _lend(self, m):
         """The table's ports of requests and answers."""
-        for name in TABLE_PORTS:
-            ours, theirs = getattr(self, name), getattr(self.table, name)
-            reads = self.table.signature.members[name].flow is Out
-            m.d.comb += ours.eq(theirs) if reads else theirs.eq(ours)
+        m.d.comb += joined(self.table, self, TABLE_PORTS)
 
     def _shake(self, m, core, keys, asked, welcome):
         """What a handshake is given."""

@@ -5,6 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.omap.front_schedule import FrontSchedule
+from ..stream.passing import fields
 from .layout import asked_layout, bucket_bits, entry_layout, place_layout, ring_bits
 
 
@@ -79,14 +80,8 @@ class Entries(wiring.Component):
         self.pending = [Signal(layout, name=f"pending{k}") for k in range(kept)]
         self.operation = Signal(ring_bits(kept))
         entering = Signal(layout)
-        m.d.comb += [
-            entering.live.eq(self.changes),
-            entering.valid.eq(self.keep),
-            entering.key.eq(self.asked.key),
-            entering.place.eq(self.place),
-            entering.bin0.eq(self.asked.new0),
-            entering.bin1.eq(self.asked.new1),
-        ]
+        m.d.comb += fields(entering, live=self.changes, valid=self.keep, key=self.asked.key)
+        m.d.comb += fields(entering, place=self.place, bin0=self.asked.new0, bin1=self.asked.new1)
         with m.If(self.push):
             m.d.sync += self.operation.eq(self.operation + 1)
             following = entering

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.omap.boundary import Frames
 from ...models.omap.config import BLOCK
 from ..crypto.gcm import Gcm
+from ..stream.passing import fields
 from ..stream.queue import Queue
 from .sealing import Rows
 
@@ -84,10 +85,8 @@ class FrameOpener(wiring.Component):
         wiring.connect(m, opened.o, wiring.flipped(self.o))
         lane, consume, final = Signal(range(max(lanes, 2))), Signal(), Signal()
         m.d.comb += [
-            core.start.eq(core.idle & texts.o.valid),
-            core.opening.eq(1),
-            core.key.eq(texts.o.p.key),
-            core.nonce.eq(_nonce(texts.o.p.number)),
+            *fields(core, start=core.idle & texts.o.valid, opening=1, key=texts.o.p.key),
+            *fields(core, nonce=_nonce(texts.o.p.number)),
             core.size.eq(Mux(self.records, frames.answer_bytes, frames.request_bytes))
             if self.state
             else core.size.eq(frames.request_bytes),
@@ -217,9 +216,7 @@ class FrameSealer(wiring.Component):
             core.tag_taken.eq(1),
             final.eq(core.tag_valid),
             texts.o.ready.eq(final),
-            self.ended.eq(final),
-            self.whole.eq(done != 0),
-            self.coming.eq(full != 0),
+            *fields(self, ended=final, whole=done != 0, coming=full != 0),
         ]
         m.d.sync += [
             slot.eq(slot ^ final),
@@ -249,9 +246,7 @@ class FrameSealer(wiring.Component):
         here = Array(counts)[slot]
         shift = Const(0, (row.shape().width - len(self.row)))
         m.d.comb += [
-            write.en.eq(self.put),
-            write.addr.eq(Cat(self.row, shift, self.slot)),
-            write.data.eq(self.data),
+            *fields(write, en=self.put, addr=Cat(self.row, shift, self.slot), data=self.data),
             read.addr.eq(Cat(following, slot ^ final)),
         ]
         at = (self.frames.key_bytes + self.frames.value_bytes) % BLOCK  # of the status

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.omap.back import BackSchedule
 from ..memory import AXI4, BurstReader
+from ..stream.passing import fields
 from ..stream.queue import Queue
 from .deadlines import Deadline
 from .layout import fetch_layout
@@ -133,12 +134,9 @@ class Frames(wiring.Component):
             recent.number.eq(number),
         ]
         # an operation's item counts for those behind it
-        m.d.sync += [
-            recent.added.eq(queue.o.valid & end),
-            recent.latest.eq(number),
-            recent.frame.eq(op.frame),
-            recent.keep.eq(op.keep),
-        ]
+        m.d.sync += fields(
+            recent, added=queue.o.valid & end, latest=number, frame=op.frame, keep=op.keep
+        )
         with m.If(queue.o.valid):
             m.d.sync += step.eq(Mux(end, 0, step + 1))
             with m.If(end):
@@ -201,9 +199,7 @@ class Frames(wiring.Component):
             enable.eq(valid),
         ]
         m.d.comb += [
-            write.en.eq(enable),
-            write.addr.eq(Cat(index, operation)),
-            write.data.eq(recent.found[side]),
+            *fields(write, en=enable, addr=Cat(index, operation), data=recent.found[side]),
             read.addr.eq(Cat(self.index[side], self.operation)),
             self.found[side].eq(read.data),
         ]
@@ -229,9 +225,7 @@ class Frames(wiring.Component):
             ),
             asked.ready.eq(complete),
             beats.ready.eq(some),
-            write.en.eq(beats.valid & some),
-            write.addr.eq(Cat(beat, operation)),
-            write.data.eq(beats.p.data),
+            *fields(write, en=beats.valid & some, addr=Cat(beat, operation), data=beats.p.data),
             read.addr.eq(Cat(self.word[side], self.operation)),
             self.data[side].eq(read.data),
         ]

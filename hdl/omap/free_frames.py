@@ -5,6 +5,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.omap.front_schedule import FrontSchedule
+from ..stream.passing import fields
 
 
 class _Packer(wiring.Component):
@@ -40,12 +41,8 @@ class _Packer(wiring.Component):
                     m.d.comb += following[place].eq(self.freed[k])
             at = (at + self.there[k])[: (packed + lanes - 1).bit_length()]
         words = following.as_value()
-        m.d.comb += [
-            self.full.eq(at >= packed),
-            self.word.eq(words),
-            self.some.eq(count != 0),
-            self.last.eq(Array(held[k] for k in range(max(packed - 1, 1)))[count - 1]),
-        ]
+        m.d.comb += fields(self, full=at >= packed, word=words, some=count != 0)
+        m.d.comb += fields(self, last=Array(held[k] for k in range(max(packed - 1, 1)))[count - 1])
         m.d.sync += [
             held.eq(Mux(self.full, words[bits * packed :], words)),
             count.eq(at - Mux(self.full, packed, 0) - self.take),
@@ -54,8 +51,8 @@ class _Packer(wiring.Component):
 
 
 class FreeFrames(wiring.Component):
-    """A ring of words of `packed` frames that were used before, and what fills no word yet. Where there are
-    none, frames that never were used.
+    """Which frames of HBM hold no item. Those that were used before go first: words of `packed` of them in a ring, and those that fill no word yet; then
+    those that never were used.
     """
 
     def __init__(self, config):

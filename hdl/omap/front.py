@@ -10,6 +10,7 @@ from ...models.omap.messages import Operation, Status
 from ..crypto.siphash import SipHash
 from ..memory import AXI4
 from ..memory.axi import shared_by
+from ..stream.passing import fields
 from ..stream.queue import Queue
 from .entries import Entries
 from .hbm import HbmPort
@@ -29,7 +30,7 @@ class Front(wiring.Component):
     """
 
     def __init__(self, config):
-        self.config = config
+        self.config, self.schedule = config, FrontSchedule.of(config)
         super().__init__(
             {
                 "clear": In(1),  # no operation is under way, and HBM may be another's
@@ -51,10 +52,8 @@ class Front(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config = self.config
-        self.schedule = schedule = FrontSchedule.of(config)
-        begin = Signal()
-        self.timeline = timeline = Timeline(m, begin, schedule.end)
+        config, schedule, begin = self.config, self.schedule, Signal()
+        timeline = Timeline(m, begin, schedule.end)
         pause = Signal(range(schedule.interval))
         m.d.comb += [
             self.idle.eq(timeline.idle),
@@ -66,32 +65,30 @@ class Front(wiring.Component):
             m.d.sync += pause.eq(schedule.interval - 1)
         with m.Elif(pause != 0):
             m.d.sync += pause.eq(pause - 1)
-        m.submodules.port = self.port = HbmPort(
+        m.submodules.port = port = HbmPort(
             bus_bytes=config.bus_bytes,
             reads=2 * schedule.within(schedule.hashed, schedule.decided),
             words=2 * config.bucket_beats * schedule.within(schedule.hashed, schedule.decided),
             writes=4,
             beats=4,
         )
-        m.submodules.entries = self.entries = Entries(config)
-        m.submodules.records = self.records = Records(config, timeline)
-        shared_by(m, self.bucket_bus, self.port.bus)
-        shared_by(m, self.record_bus, self.records.bus)
-        wiring.connect(m, self.records.o, wiring.flipped(self.o))
-        wiring.connect(m, self.records.o_pages, wiring.flipped(self.o_pages))
-        wiring.connect(m, self.records.o_counters, wiring.flipped(self.o_counters))
+        m.submodules.entries = entries = Entries(config)
+        m.submodules.records = records = Records(config, timeline)
+        shared_by(m, self.bucket_bus, port.bus)
+        shared_by(m, self.record_bus, records.bus)
+        for name in ("o", "o_pages", "o_counters"):
+            wiring.connect(m, getattr(records, name), wiring.flipped(getattr(self, name)))
         m.d.comb += [
-            self.entries.clear.eq(self.clear),
-            self.records.clear.eq(self.clear),
-            self.bus_error.eq(self.port.error | self.records.bus_error),
-            self.error.eq(self.records.error),
-            self.code.eq(self.records.code),
+            entries.clear.eq(self.clear),
+            records.clear.eq(self.clear),
+            self.bus_error.eq(port.error | records.bus_error),
+            *fields(self, error=records.error, code=records.code),
         ]
-        self._fail(m, self.port.late, MapError.DEADLINE)
-        self._hash(m, begin)
-        self._scan(m)
-        self._decide(m)
-        self._write(m)
+        self._fail(m, port.late, MapError.DEADLINE)
+        asked = self._hash(m, begin, timeline, port.read)
+        self._scan(m, timeline, port, entries, asked)
+        self._decide(m, entries, asked.p, records.i)
+        self._write(m, timeline, port, records.o_entry)
         return m
 
     def _fail(self, m, condition, code):
@@ -101,61 +98,50 @@ class Front(wiring.Component):
     def _bucket_address(self, number):
         return (number * self.config.bucket_bytes)[:40]
 
-    def _hash(self, m, begin):
-        """The buckets, and what is known of the operation until it is scanned."""
+    def _hash(self, m, begin, timeline, read):
+        """Asks for the buckets; returns what is known of the operations until theirs are scanned."""
         config, schedule = self.config, self.schedule
         m.submodules.hash = hashed = SipHash(words=config.key_bytes // 8)
         asked = Signal(asked_layout(config))
-        shape = asked_layout(config)
         depth = schedule.within(schedule.hashed, schedule.decided + 1)
-        m.submodules.waiting = self.waiting = Queue(shape, depth)
+        m.submodules.waiting = waiting = Queue(asked.shape(), depth)
         half = config.buckets // 2  # one bucket lies in each half
         pairs = self.i_pairs.p
         m.d.comb += [
-            hashed.start.eq(begin),
-            hashed.message.eq(self.i.p.key),
-            hashed.key.eq(self.key),
-            self.waiting.i.valid.eq(self.timeline.at(schedule.hashed)),
-            self.waiting.i.payload.eq(asked),
-            self.waiting.i.p.bucket0.eq(hashed.hash[:32] & (half - 1)),
-            self.waiting.i.p.bucket1.eq((hashed.hash[32:] & (half - 1)) | half),
+            *fields(hashed, start=begin, message=self.i.p.key, key=self.key),
+            *fields(waiting.i, valid=timeline.at(schedule.hashed), payload=asked),
+            waiting.i.p.bucket0.eq(hashed.hash[:32] & (half - 1)),
+            waiting.i.p.bucket1.eq((hashed.hash[32:] & (half - 1)) | half),
         ]
         with m.If(begin):
             m.d.sync += [
-                asked.operation.eq(self.i.p.operation),
-                asked.key.eq(self.i.p.key),
-                asked.new0.eq(pairs.new0),
-                asked.new1.eq(pairs.new1),
-                asked.shown0.eq(pairs.shown0),
-                asked.shown1.eq(pairs.shown1),
+                *fields(asked, operation=self.i.p.operation, key=self.i.p.key),
+                *fields(asked, new0=pairs.new0, new1=pairs.new1),
+                *fields(asked, shown0=pairs.shown0, shown1=pairs.shown1),
             ]
-        asking, second = self.timeline.within(m, schedule.hashed, 2, "asking")
-        bucket = Mux(second, self.waiting.i.p.bucket1, self.waiting.i.p.bucket0)
+        asking, second = timeline.within(m, schedule.hashed, 2, "asking")
+        bucket = Mux(second, waiting.i.p.bucket1, waiting.i.p.bucket0)
         m.d.comb += [
-            self.port.read.valid.eq(asking),
-            self.port.read.p.address.eq(self._bucket_address(bucket)),
-            self.port.read.p.beats.eq(config.bucket_beats),
+            read.valid.eq(asking),
+            *fields(read.p, address=self._bucket_address(bucket), beats=config.bucket_beats),
+        ]
+        return waiting.o
+
+    def _scan(self, m, timeline, port, entries, asked):
+        """Words of both buckets, one a cycle."""
+        schedule, count = self.schedule, 2 * self.config.bucket_beats
+        scanning, number = timeline.within(m, schedule.scan, count, "scanning")
+        m.d.comb += [
+            asked.ready.eq(entries.push),
+            port.take.eq(scanning),
+            *fields(entries, asked=asked.p, scanning=scanning, number=number, word=port.word),
+            entries.decide.eq(timeline.at(schedule.decided)),
+            entries.push.eq(timeline.at(schedule.decided + 1)),
         ]
 
-    def _scan(self, m):
-        schedule, entries = self.schedule, self.entries
-        count = 2 * self.config.bucket_beats
-        scanning, number = self.timeline.within(m, schedule.scan, count, "scanning")
-        m.d.comb += [
-            self.waiting.o.ready.eq(entries.push),
-            self.port.take.eq(scanning),
-            entries.asked.eq(self.waiting.o.p),
-            entries.scanning.eq(scanning),
-            entries.number.eq(number),
-            entries.word.eq(self.port.word),
-            entries.decide.eq(self.timeline.at(schedule.decided)),
-            entries.push.eq(self.timeline.at(schedule.decided + 1)),
-        ]
-
-    def _decide(self, m):
+    def _decide(self, m, entries, asked, decision):
         """What the request means; the operations before it are decided."""
-        config, asked, match = self.config, self.waiting.o.p, self.entries.found
-        now = self.entries.push
+        config, match, now = self.config, entries.found, entries.push
         items = Signal(range(config.capacity + 1), reset_less=True)
         known, hit = Signal(), Signal()
         put, insert, keep = Signal(), Signal(), Signal()
@@ -167,14 +153,10 @@ class Front(wiring.Component):
             put.eq(operation == Operation.PUT),
             insert.eq(put & ~hit & (items < config.capacity)),
             keep.eq(insert | (hit & (operation != Operation.DELETE))),
-            shown.found.eq(hit),
-            shown.kept0.eq(match.entry.bin0),
-            shown.kept1.eq(match.entry.bin1),
-            shown.drawn0.eq(asked.shown0),
-            shown.drawn1.eq(asked.shown1),
-            self.entries.changes.eq(keep | hit),
-            self.entries.keep.eq(keep),
-            self.entries.place.eq(Mux(hit, match.place, match.free)),
+            *fields(shown, found=hit, kept0=match.entry.bin0, kept1=match.entry.bin1),
+            *fields(shown, drawn0=asked.shown0, drawn1=asked.shown1),
+            *fields(entries, changes=keep | hit, keep=keep),
+            entries.place.eq(Mux(hit, match.place, match.free)),
         ]
         with m.If(now & insert):
             m.d.sync += items.eq(items + 1)
@@ -183,26 +165,18 @@ class Front(wiring.Component):
         self._fail(m, now & insert & ~match.room, MapError.BUCKET_FULL)
         missing = Mux(put & ~insert, Status.FULL.value, Status.MISSING.value)
         status = Mux(known, Mux(hit, Status.FOUND.value, missing), Status.UNKNOWN.value)
-        o = self.records.i.p
         m.d.comb += [
-            self.records.i.valid.eq(now),
-            o.key.eq(asked.key),
-            o.status.eq(status),
-            o.put.eq(put),
-            o.found.eq(hit),
-            o.keep.eq(keep),
-            o.second.eq(match.entry.second),
-            o.frame.eq(match.entry.frame),
-            o.forwarded.eq(match.forwarded),
-            o.source.eq(match.source),
-            o.place.eq(self.entries.place),
-            o.bins.eq(Cat(shown.bin0, shown.bin1, asked.new0, asked.new1)),
+            decision.valid.eq(now),
+            *fields(decision.p, key=asked.key, status=status, put=put, found=hit, keep=keep),
+            *fields(decision.p, second=match.entry.second, frame=match.entry.frame),
+            *fields(decision.p, forwarded=match.forwarded, source=match.source),
+            decision.p.place.eq(entries.place),
+            decision.p.bins.eq(Cat(shown.bin0, shown.bin1, asked.new0, asked.new1)),
         ]
 
-    def _write(self, m):
+    def _write(self, m, timeline, port, written):
         """The entry; a word is written whether it changes or not."""
-        config, written = self.config, self.records.o_entry
-        size = config.entry_bytes
+        config, size = self.config, self.config.entry_bytes
         lanes = config.bus_bytes // size
         bits = (lanes - 1).bit_length()
         place = written.p.place
@@ -212,13 +186,13 @@ class Front(wiring.Component):
         strobe = Const((1 << size) - 1, config.bus_bytes) << (lane * size)
         m.d.comb += [
             written.ready.eq(1),
-            self.port.write.valid.eq(written.valid),
-            self.port.write.p.address.eq(
+            port.write.valid.eq(written.valid),
+            port.write.p.address.eq(
                 self._bucket_address(place.bucket) + ((place.slot >> bits) << shift)
             ),
-            self.port.write.p.beats.eq(1),
-            self.port.data.valid.eq(written.valid),
-            self.port.data.p.word.eq(Cat(*[entry[: 8 * size]] * lanes)),
-            self.port.data.p.strobe.eq(Mux(written.p.changes, strobe, 0)),
-            self.port.due.eq(self.timeline.at(self.schedule.entry_seen)),
+            port.write.p.beats.eq(1),
+            port.data.valid.eq(written.valid),
+            port.data.p.word.eq(Cat(*[entry[: 8 * size]] * lanes)),
+            port.data.p.strobe.eq(Mux(written.p.changes, strobe, 0)),
+            port.due.eq(timeline.at(self.schedule.entry_seen)),
         ]

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.omap.back import BackSchedule
 from ...models.omap.config import BLOCK
+from ..stream.passing import fields
 from .frames import found_layout
 from .layout import merge_layout
 
@@ -111,10 +112,7 @@ class ItemReader(wiring.Component):
             final.eq(self.addressing & (at == last)),
             self.begun.eq(self.i.valid & self.go & (rest == 0)),
             self.i.ready.eq(self.begun),
-            self.row.eq(at),
-            self.message.eq(self.part),
-            self.passed.eq(final),
-            self.operation.eq(self.addressed.number),
+            *fields(self, row=at, message=self.part, passed=final, operation=self.addressed.number),
         ]
         m.d.sync += rest.eq(Mux(self.begun, self.schedule.apart - 1, rest - (rest != 0)))
         with m.If(self.begun):
@@ -123,9 +121,7 @@ class ItemReader(wiring.Component):
                 at.eq(0),
                 self.part.eq(0),
                 self.place.eq(0),
-                self.addressed.op.eq(self.i.payload),
-                self.addressed.ticket.eq(self.ticket),
-                self.addressed.number.eq(number),
+                *fields(self.addressed, op=self.i.payload, ticket=self.ticket, number=number),
                 number.eq(number + 1),
             ]
         with m.Else():
@@ -143,12 +139,10 @@ class ItemReader(wiring.Component):
         end = 8 * (config.key_bytes + config.value_bytes) % size
         if end:  # what lies behind the value is no part of the item
             text = Cat(text[:end], Mux(self.read_part == config.slot_rows - 1, 0, text[end:]))
-        m.d.sync += [
-            self.o.begins.eq(self.first),
-            self.o.part.eq(self.read_part),
-            self.o.stores.eq(self.fresh & reading),
-            self.o.new.eq(text),
-        ]
+        m.d.sync += fields(
+            self.o, begins=self.first, part=self.read_part, stores=self.fresh & reading
+        )
+        m.d.sync += fields(self.o, new=text)
         with m.If(self.first):
             m.d.sync += self.o.stage.eq(self.addressed)
 

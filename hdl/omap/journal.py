@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.omap.shell import WALK_BITS
 from ..memory import AXI4
+from ..stream.passing import fields
 from .answers import Log
 from .completion import record_members
 from .layout import head_layout
@@ -80,15 +81,10 @@ class Journal(wiring.Component):
         wiring.connect(m, walker.o, wiring.flipped(self.o))
         wiring.connect(m, walker.bus, wiring.flipped(self.bucket_bus))
         m.d.comb += [
-            walker.start.eq(self.prepare),
-            walker.buckets.eq(self.buckets),
-            walker.there.eq(self.there),
-            walker.begin.eq(self.start),
-            walker.go.eq(~of_request & (flying != self.config.window)),
+            *fields(walker, start=self.prepare, buckets=self.buckets, there=self.there),
+            *fields(walker, begin=self.start, go=~of_request & (flying != self.config.window)),
             *(getattr(self, name).eq(getattr(walker, name)) for name in ("ready", "busy", "key")),
-            self.over.eq(walker.over),
-            self.late.eq(walker.late),
-            self.read_error.eq(walker.error),
+            *fields(self, over=walker.over, late=walker.late, read_error=walker.error),
         ]
         self._files(m, walker.over & (rest == 1))
         return m
@@ -102,13 +98,9 @@ class Journal(wiring.Component):
             (snapshot, "snapshot", self.logs & self.walks),
         ):
             m.d.comb += [
-                file.start.eq(self.start),
-                file.since.eq(self.since),
-                file.taken.eq(self.begun & open_),
-                file.put.eq(self.record & open_),
-                file.block.eq(self.record_block),
-                file.data.eq(self.record_data),
-                file.given.eq(self.recorded & open_),
+                *fields(file, start=self.start, since=self.since, taken=self.begun & open_),
+                *fields(file, put=self.record & open_, block=self.record_block),
+                *fields(file, data=self.record_data, given=self.recorded & open_),
                 *(
                     getattr(file, port).eq(getattr(self, source))
                     for port, source in (

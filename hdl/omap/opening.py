@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.omap.back import BackSchedule
 from ..memory import AXI4
+from ..stream.passing import fields
 from ..stream.queue import Queue
 from .pages import PageReads
 from .sealing import Opener
@@ -53,10 +54,8 @@ class PageOpening(wiring.Component):
         m.d.comb += [
             reads.base.eq(self.base),
             reads.released.eq(self.released),
-            self.sent.eq(reads.sent),
-            self.waits.eq(reads.waits),
-            self.empty.eq(reads.empty),
-            self.bus_error.eq(reads.bus_error),
+            *fields(self, sent=reads.sent, waits=reads.waits, empty=reads.empty),
+            *fields(self, bus_error=reads.bus_error),
         ]
         turn = self._texts(m, reads)
         slots = max(config.pages_in_flight // config.cores.openers, 1)

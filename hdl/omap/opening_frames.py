@@ -10,6 +10,7 @@ from ...models.omap.boundary import Frames
 from ...models.omap.config import BLOCK
 from ...models.omap.sessions import WELCOME_BYTES
 from ..memory import AXI4, BurstReader
+from ..stream.passing import fields
 from .pages import WordDrain
 
 
@@ -61,16 +62,12 @@ class OpeningFrames(wiring.Component):
         answer = Signal(bits * frames.welcome_beats)
         word = Signal(range(frames.welcome_beats + 1))
         m.d.comb += [
-            self.slot.eq(frame),
-            self.asked.eq(frame[16:]),
-            self.first.eq(frame[8 * BLOCK :]),
+            *fields(self, slot=frame, asked=frame[16:], first=frame[8 * BLOCK :]),
             reader.i.p.address.eq(self.address),
             reader.i.p.beats.eq(frames.opening_beats),
             reader.o.ready.eq(1),
             answer.eq(Cat(header, self.message)),
-            drain.coming.eq(1),
-            drain.whole.eq(1),
-            drain.address.eq(self.to),
+            *fields(drain, coming=1, whole=1, address=self.to),
             drain.word.eq(
                 Array(answer.word_select(k, bits) for k in range(frames.welcome_beats))[word]
             ),

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.omap.pairs import AHEAD
 from ..crypto.ascon import initial_state, permuted
+from ..stream.passing import fields
 from ..stream.queue import Queue
 
 
@@ -38,9 +39,7 @@ class PairGenerators(wiring.Component):
         for k, core in enumerate(cores):
             m.submodules[f"core{k}"] = core
             m.d.comb += [
-                core.start.eq(self.start),
-                core.number.eq(self.number + k),
-                core.key.eq(self.key),
+                *fields(core, start=self.start, number=self.number + k, key=self.key),
                 core.o.ready.eq(self.o.ready & (turn == k)),
             ]
         m.d.comb += [

@@ -10,6 +10,7 @@ from ...models.omap.config import BLOCK
 from ...models.omap.messages import Status
 from ...models.omap.sessions import ALLOWED, ROLES, Asked, Denied
 from ..memory import AXI4, BurstReader
+from ..stream.passing import fields
 from .envelopes import FrameOpener, opened_layout, ruled_layout
 from .layout import head_layout
 
@@ -181,11 +182,8 @@ class Requests(wiring.Component):
             used.eq(accept),
             operation.eq(Mux(accept & allowed, head.operation, 0)),
             key.eq(Mux(accept, head.key, 0)),
-            ruling.slot.eq(head.slot),
-            ruling.number.eq(head.number),
-            ruling.denied.eq(denied),
-            ruling.given.eq(~allowed),
-            ruling.status.eq(Status.REFUSED),
+            *fields(ruling, slot=head.slot, number=head.number, denied=denied, given=~allowed),
+            *fields(ruling, status=Status.REFUSED),
             self.used.eq(judging & used),
             self.ruled.valid.eq(self.head.valid & self.head.ready),
             *(opener.o.ready.eq(judging & (turn == k)) for k, opener in enumerate(openers)),

@@ -5,6 +5,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..crypto.ascon import Sponge
+from ..stream.passing import fields
 from ..stream.queue import Queue
 
 
@@ -206,9 +207,7 @@ class Sealer(wiring.Component):
         tagged, final, emit = Signal(), Signal(), Signal()
         block = Signal(128)
         m.d.comb += [
-            write.en.eq(self.put),
-            write.addr.eq(Cat(self.row, self.slot)),
-            write.data.eq(self.data),
+            *fields(write, en=self.put, addr=Cat(self.row, self.slot), data=self.data),
             next_slot.eq(slot ^ final),
             read.addr.eq(Cat(following, next_slot)),
             core.key.eq(self.key),

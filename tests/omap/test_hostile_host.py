@@ -69,7 +69,7 @@ def test_three_hundred_runs_of_a_hostile_host(first):
 
 
 _WALKED = "at = Signal(range(config.buckets + 1), reset_less=True)"
-_FOLLOWS = "follows.eq(after & self.whole & (head.serial == self.serial))"
+_FOLLOWS = "follows.eq(after & past.whole & (head.serial == self.serial))"
 _OPENED, _SEALED = "Cat(counters.o.payload, commanded.o.payload)", "Cat(counter[:64], page)"
 
 
@@ -131,7 +131,7 @@ _BROKEN = {
     "numbers of records": [
         Defect(
             "hdl.omap.past",
-            "fits.eq(record.fits & (record.number == self.number + 1))",
+            "fits.eq(record.fits & (record.number == file.number + 1))",
             "fits.eq(record.fits)",
         )
     ],

@@ -215,9 +215,9 @@ _LEAKS = {
     ),
     "what HBM reads is used when it is there": Defect(
         "hdl.omap.front",
-        "m.submodules.entries = self.entries = Entries(config)",
-        """m.submodules.entries = self.entries = Entries(config)
-        got, line, bus = Signal(8), timeline._line, self.port.bus
+        "m.submodules.entries = entries = Entries(config)",
+        """m.submodules.entries = entries = Entries(config)
+        got, line, bus = Signal(8), timeline._line, port.bus
         a, e, some = schedule.hashed + 2, schedule.scan - 2, Signal()
         # of an operation that is alone there: no request is upon another, as a snapshot's steps are
         m.d.comb += some.eq(line[a:e].any() & ~(line[a:e] & (line[a:e] - 1)).any())

@@ -166,22 +166,22 @@ def commits() -> Bench:
     for name in ("handshake", "count", "walk"):
         b.d.comb += dut.registers[name].eq(b.free(name, 3))
     broken, ever = Signal(), Signal()
-    b.d.sync += broken.eq(broken | (dut.active & ~dut.done & reset))
-    b.d.sync += ever.eq(ever | dut.active)
+    b.d.sync += broken.eq(broken | (dut.run.active & ~dut.done & reset))
+    b.d.sync += ever.eq(ever | dut.run.active)
     b.check(
         "a session takes its slot while no request is judged whose answer has no key yet",
-        ~outside.commit | ~(dut.requests.head.valid | dut.answers.pending),
+        ~outside.commit | ~(dut.parts.requests.head.valid | dut.parts.answers.pending),
     )
     b.check(
         "behind a run that did not end, all that a run says is an error, from its first cycle on",
-        ~(broken & dut.active) | dut.error,
+        ~(broken & dut.run.active) | dut.error,
     )
     b.check(
         "HBM is cleared before the first operation alone",
         ~ever | ~Cat(stub.start for stub in clears).any(),
     )
     b.cover("a session takes its slot", outside.commit)
-    b.cover("a run begins behind one that did not end", broken & dut.active)
+    b.cover("a run begins behind one that did not end", broken & dut.run.active)
     return b
 
 
@@ -229,7 +229,7 @@ def log_keys() -> Bench:
     )
     # a file's serial is that of the cycle before its key is asked for
     operation = b.past((dut.judging & ~dut.records) | dut.step)
-    begins = dut.draw_file & b.past(dut.settled) & dut.closed
+    begins = dut.draw_file & b.past(dut.settled) & dut.past.closed
     for kind, name in enumerate(("log", "snapshot")):
         own, moved = begins & (dut.file[384] == kind), Signal(init=1, name=f"moved_{name}")
         b.d.sync += moved.eq(operation | (moved & ~own))
@@ -343,13 +343,13 @@ PROOFS = [
         (
             Defect(
                 "hdl.omap.engine",
-                "self.ended & collect & ~self.requests.head.valid & ~self.answers.pending",
-                "self.active & collect",
+                "run.ended & collect & ~requests.head.valid & ~answers.pending",
+                "run.active & collect",
             ),
             Defect(
                 "hdl.omap.engine",
-                "self.active, self.stopped = Signal(), Signal(reset_less=True)",
-                "self.active, self.stopped = Signal(), Signal()",
+                'stopped=Signal(name="stopped", reset_less=True)',
+                'stopped=Signal(name="stopped")',
             ),
             Defect("hdl.omap.engine", "cleared = Signal(reset_less=True)", "cleared = Signal()"),
         ),
@@ -373,7 +373,7 @@ PROOFS = [
         "any files and requests, whoever asks for a walk",
         log_keys,
         (
-            Defect("hdl.omap.past", "moved.eq(self.serial != self.said[64:128])", "moved.eq(1)"),
+            Defect("hdl.omap.past", "moved.eq(self.serial != file.head.serial)", "moved.eq(1)"),
             Defect("hdl.omap.past", "self.walk & self.logs & ~self.walks", "self.walk & self.logs"),
         ),
     ),

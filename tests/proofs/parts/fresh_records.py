@@ -103,12 +103,6 @@ class _Memories:
         return self.made[-1]
 
 
-class _Records(Records):
-    def _pending(self, m: Module) -> list:
-        self.pending = super()._pending(m)
-        return self.pending
-
-
 class _Front(Elaboratable):
     """Records along their timeline: operations begin at any times that their interval allows."""
 
@@ -119,7 +113,7 @@ class _Front(Elaboratable):
         m = Module()
         self.timeline = timeline = _Late(m, self.begins)
         pause = Signal(range(_T.interval))
-        m.submodules.records = self.records = _Records(SMALL, timeline)
+        m.submodules.records = self.records = Records(SMALL, timeline)
         self.records.offset = self.offset = Signal(13)
         self.decision = self.records.i.payload
         m.d.comb += [
@@ -297,11 +291,11 @@ def counts() -> Bench:
 
 def _stored(scene: _Scene, settled: Value) -> None:
     """What induction has to know of the records that are kept."""
-    b, records, mark = scene.b, scene.front.records, scene.mark
+    b, kept, mark = scene.b, scene.front.records.kept, scene.mark
     [store], under_way = scene.rows, scene.waiting.level
     later = Const(0)
     quiet = ~scene.front.timeline.count(_T.placed + 2, _T.placed + 5).bool()
-    for distance, (numbers, known) in enumerate(records.pending):
+    for distance, (numbers, known) in enumerate(kept.pending):
         here = [known & (numbers[k] == mark) for k in range(4)]
         touches = Cat(*here).any()
         for n in range(_KEPT - distance):
@@ -311,7 +305,7 @@ def _stored(scene: _Scene, settled: Value) -> None:
             )
         for k in range(4):
             latest = here[k] & ~Cat(Const(0), *here[k + 1 :]).any() & ~later
-            place = (records.operation - distance)[: records.bits]
+            place = (kept.operation - distance)[: kept.bits]
             row = Array(store.rows)[Cat(Const(k, 2), place)]
             there = quiet if distance == 0 else Const(1)
             b.check(
@@ -319,8 +313,8 @@ def _stored(scene: _Scene, settled: Value) -> None:
                 ~(latest & there) | (row[:_COUNT] == settled),
             )
             if distance == 0:
-                kept = records.updated[k].counter[:_COUNT]
-                b.check("so has the latest one's", ~latest | (kept == settled))
+                count = kept.latest[k].counter[:_COUNT]
+                b.check("so has the latest one's", ~latest | (count == settled))
         later = later | touches
 
 
@@ -334,8 +328,8 @@ PROOFS = [
         shown,
         Defect(
             _MODULE,
-            "Mux(self.timeline.at(schedule.records_seen), 4, 0)",
-            "Mux(self.timeline.at(schedule.records_seen), 3, 0)",
+            "Mux(timeline.at(schedule.records_seen), 4, 0)",
+            "Mux(timeline.at(schedule.records_seen), 3, 0)",
         ),
         cuts=(
             "HBM keeps what is written, and its deadlines",
@@ -358,14 +352,14 @@ PROOFS = [
             ),
             Defect(
                 _MODULE,
-                "old.counter + hosts[k]",
-                "old.counter + (hosts[k] & decision.keep)",
+                "before.counter + host",
+                "before.counter + (host & decision.keep)",
             ),
             Defect(_MODULE, "latest.eq(distance == 0)", "latest.eq(0)"),
             Defect(
                 _MODULE,
-                "self._address(self.numbers[number])",
-                "self._address(self.numbers[0])",
+                "self._address(kept.latest_bins[number])",
+                "self._address(kept.latest_bins[0])",
             ),
         ),
         cuts=(

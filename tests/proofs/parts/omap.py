@@ -302,11 +302,11 @@ def traffic(config: OmapConfig) -> Bench:
 
 def _covers(b: Bench, run: Run) -> None:
     """What one of the runs does between the front and the back."""
-    found = run.engine.front.o
+    found = run.engine.parts.front.o
     moved, was, key = Signal(), Signal(), Signal.like(found.p.key)
     flying = Signal(range(run.engine.config.window + 1))
     b.d.comb += moved.eq(found.valid & found.ready)
-    b.d.sync += flying.eq(flying + moved - run.engine.back.sealed)
+    b.d.sync += flying.eq(flying + moved - run.engine.parts.back.sealed)
     with b.m.If(moved):
         b.d.sync += [was.eq(1), key.eq(found.p.key)]
     b.cover("a key has an item", moved & found.p.hit)
@@ -319,10 +319,10 @@ def _covers(b: Bench, run: Run) -> None:
     b.cover("a page is written", run.m0.wvalid & run.m0.wlast)
     b.cover("a record of the log is written", run.m6.wvalid & run.m6.wlast)
     b.cover("a record of a snapshot is written", run.m7.wvalid & run.m7.wlast)
-    step = run.engine.journal.o
+    step = run.engine.parts.journal.o
     for words, gets in (("an entry", step.p.operation.any()), ("none", ~step.p.operation.any())):
         b.cover(f"a walk finds {words}", step.valid & step.ready & gets)
-    requests = run.engine.requests
+    requests = run.engine.parts.requests
     b.cover(
         "a record of a file is applied",
         requests.records & requests.judging & (requests.told == Told.APPLIED),
