@@ -478,15 +478,6 @@ class Classes:
 
 #: classes that are larger, to be split; the fields of `Target` are keys of users' files, and its attributes as they know them
 LARGE = {
-    "penstock.hdl.omap.engine.MapEngine",
-    "penstock.hdl.qr.core.Core",
-    "penstock.hdl.qr.fetch.Fetch",
-    "penstock.hdl.qr.givens.Givens",
-    "penstock.hdl.qr.group_rows.Rows",
-    "penstock.hdl.qr.loader.Loader",
-    "penstock.hdl.qr.normal_equations.Merge",
-    "penstock.hdl.qr.normal_equations.NormalEquationAccumulator",
-    "penstock.hdl.qr.solver.Solver",
     "penstock.models.target.Target",
 }
 
