@@ -395,7 +395,7 @@ PROOFS = [
             "self.final.eq(self.entry + 1 == behind)",
         ),
         seconds=300,
-        long="40 s",
+        long="10 s",
     ),
 ]
 
