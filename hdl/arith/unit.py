@@ -28,7 +28,7 @@ def operand_names(op: str) -> tuple[str, ...]:
 def unit(op: str, format: Format) -> wiring.Component:
     """A pipelined unit for one operation, equal bit for bit to `format.op(op, …)`.
 
-    Latency is `models.numerics.latency(op, format)` cycles; it takes an operand every cycle (II = 1) and never stalls. Before the first
+    Latency is `models.numerics.latency.latency(op, format)` cycles; it takes an operand every cycle (II = 1) and never stalls. Before the first
     result its output is anything. `select` picks `a` where `c` is not zero, else `b`.
 
     Raises ValueError: there is no such operation.

@@ -45,6 +45,10 @@ __all__ = [
 ]
 
 
+#: names of floating-point formats, for messages
+FLOATS = ", ".join(FLOAT_NAMES.values())
+
+
 def parse_format(text: str) -> Format:
     """The format of a name: `float32`, `bfloat16`, `float16`, `float:E,F` (bits of exponent, fraction) or `fixed:I,F` (integer, fraction).
 
@@ -57,7 +61,7 @@ def parse_format(text: str) -> Format:
     match = re.fullmatch(r"(fixed|float):([0-9]{1,4}),([0-9]{1,4})", text)
     if not match:
         raise ValueError(
-            f"{text!r} is not a number format; write float32, bfloat16, float16 or fixed:I,F (as in fixed:8,24)"
+            f"{text!r} is not a number format; write {FLOATS} or fixed:I,F (as in fixed:8,24)"
         )
     try:
         return (Fixed if match[1] == "fixed" else Float)(int(match[2]), int(match[3]))

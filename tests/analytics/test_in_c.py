@@ -11,8 +11,10 @@ from hypothesis import HealthCheck, assume, given, seed, settings
 
 from penstock.dsl.analytics import interp
 from penstock.dsl.core.load import from_text, load_kernel
+from penstock.dsl.core.operations import ELEMENTWISE
 from penstock.engines.analytics import in_c
 from penstock.engines.analytics.in_c import InC
+from testbench.kernels import meaning
 from testbench.kernels.drawn import FLOATS, Case, cases, refusals
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -24,6 +26,12 @@ def close(a: dict[str, Any], b: dict[str, Any], within: float) -> bool:
     return all(
         np.allclose(a[name], b[name], rtol=within, atol=within, equal_nan=True) for name in b
     )
+
+
+def test_each_operation_has_its_c_and_a_meaning_in_float64() -> None:
+    assert not {*ELEMENTWISE} - {*in_c._EACH}
+    functions = {name for name, operation in ELEMENTWISE.items() if not operation.symbol}
+    assert not functions - {*meaning._FOLDED}
 
 
 @pytest.mark.parametrize("name", ["logistic", "svm"])

@@ -8,12 +8,34 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.dsl.core.operations import ELEMENTWISE, apply
+from penstock.engines.pim.spans import _error
 from penstock.errors import RunWarning
 from penstock.models.pim.errors import PimError
 from testbench.command_line import reported, told
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RETNET = str(EXAMPLES / "retnet.psk")
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_how_errors_go_through_operations(name: str) -> None:
+    """What operands within their errors give lies within the result's error."""
+    random = np.random.default_rng(1)
+    run = lambda op, *arrays: apply(op, arrays, {})
+    values = [random.uniform(0.2, 3, 200) for _ in ELEMENTWISE[name].operands]
+    errors = [random.uniform(0, 0.1, 200) for _ in values]
+    value = run(name, *values)
+    error = _error(name, values, errors, value, run)
+    for _ in range(20):
+        moved = [v + e * random.uniform(-1, 1, 200) for v, e in zip(values, errors, strict=True)]
+        assert (np.abs(run(name, *moved) - value) <= error + 1e-12).all()
+    assert (error < 10).all()
+
+
+def test_an_operation_of_which_no_error_is_known() -> None:
+    with pytest.raises(LookupError, match="goes through larger is not known"):
+        _error("larger", [np.ones(1)] * 2, [np.zeros(1)] * 2, np.ones(1), None)
 
 
 def arrays(tokens=5, heads=4, k=40, v=33, decays=None):

@@ -27,6 +27,10 @@ def _watch(job: Job, printed: tuple[str, ...], last: str | None) -> Callable[[st
         if wrong := next((name for name in names if name not in known), None):
             what = f"{flag} {wrong}: the engine {job.engine.name} has no such pass"
             raise Conflict(what, f"its passes are {', '.join(known)}")
+    after = known[known.index(last) + 1 :] if last else []
+    if late := next((name for name in printed if name in after), None):
+        what = f"--print-after {late}: compiling stops after {last}, which is before it"
+        raise Conflict(what, f"write --stop-after {late}")
 
     def watch(name: str, form: Any) -> None:
         if name in printed:

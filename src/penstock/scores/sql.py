@@ -160,6 +160,8 @@ class _Select:
             return self._matmul(*operands)
         if node.op in _FORMS:
             return self._each(node.op, operands)
+        if node.op not in _REDUCED and node.op != "norm":
+            raise _refused(f"the server has no form of {node.op}", "score in Python: run.predict")
         return self._reduced(node, operands[0])
 
     def _each(self, op: str, operands: Sequence[Texts]) -> Texts:

@@ -170,5 +170,8 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (tmp_path / "d" / "penstock.v").exists()
     wrong = told(f"{compile_linear} --stop-after scale", 1)
     assert "the engine analytics has no such pass" in wrong and "bind, check, choose" in wrong
+    late = told(f"{compile_linear} --stop-after lower --print-after schedule", 1)
+    assert "compiling stops after lower, which is before it" in late
+    assert "write --stop-after schedule" in late
     assert "makes no design" in told(f"{compile_linear} --stop-after bind --out e", 1)
     assert "missing option '--out'" in told(compile_linear, 1)

@@ -16,10 +16,12 @@ import penstock as ps
 from penstock.designs.folder import read_folder, sealed
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
+from penstock.dsl.core.operations import ELEMENTWISE, REDUCTIONS
 from penstock.dsl.core.scores import evaluate
 from penstock.engines.score import ScoreError
 from penstock.host.sources import SourceError
 from penstock.scores.scoring import score_design, score_table
+from penstock.scores.sql import _FORMS, _REDUCED
 from testbench.command_line import told
 
 TEXT = """kernel logistic(x: input[d], y: output, w: model[d], b: model, rate: meta = 0.1)
@@ -346,6 +348,11 @@ FORMS = [
     ("gaussian(0.1 * (A @ x)) ** 3", "sqrt(abs(v @ hidden)) * prod(hidden + 1)"),
     ("sum(A * x, axis=1)", "sum(v * hidden) / norm(x)"),
 ]
+
+
+def test_the_server_has_a_form_of_each_operation() -> None:
+    assert not {*ELEMENTWISE} - {*_FORMS}
+    assert not {*REDUCTIONS} - {*_REDUCED, "norm"}
 
 
 @pytest.mark.parametrize("form", [FORMS[0], *FORMS[2:]])

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,8 +74,6 @@ def record(folder: Path, name: str, groups: dict[str, dict[str, str]]) -> Path:
 
 def installed(folder: Path) -> dict[str, str]:
     """Return variables of an environment in which it is; its record lies in `folder`."""
-    points = {
-        "engines": {"tally": "penstock_tally.engine:TallyingEngine"},
-        "dialects": {"tally": "penstock_tally.dialect:DIALECT"},
-    }
+    project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
+    points = {group.split(".")[1]: named for group, named in project["entry-points"].items()}
     return {"PYTHONPATH": f"{record(folder, 'penstock_tally', points)}{os.pathsep}{PACKAGE}"}

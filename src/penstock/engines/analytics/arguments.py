@@ -16,7 +16,7 @@ from penstock.dsl.core.hints import closest
 from penstock.dsl.core.scores import ScoreKernel
 from penstock.engines.base import Given
 from penstock.models.heap.schema import Schema
-from penstock.models.numerics.formats import Format, float32, parse_format
+from penstock.models.numerics.formats import FLOAT_NAMES, FLOATS, Format, float32, parse_format
 
 from .columns import check_spare, counted, counts_learned, counts_of, hashed
 from .hot import hot_rows
@@ -73,8 +73,8 @@ def format_of(choice: str | Format | None) -> Format:
     except ValueError as problem:
         what, _, hint = str(problem).partition("; ")
         hint = (
-            closest(choice.strip().lower(), ("float32", "bfloat16", "float16"))
+            closest(choice.strip().lower(), FLOAT_NAMES.values())
             or hint
-            or "float32, bfloat16, float16 and fixed:8,24 are such formats"
+            or f"{FLOATS} and fixed:8,24 are such formats"
         )
         raise error("E603", what, Span.whole("--format"), hint=hint) from None

@@ -15,6 +15,7 @@ from penstock.dsl.pim.recurrent import Recurrent, in_turn
 Floats = NDArray[np.float64]
 #: functions that rise, which are evaluated at both ends
 _RISING = ("exp", "log", "sqrt", "sigmoid", "tanh")
+_COMPARISONS = ("lt", "gt", "le", "ge")
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,8 @@ def _error(
         )
         kept = run("where", values[0], *errors[1:])
         return np.where(sure == 1, kept, np.maximum(*either))
-    # a comparison: it may be the other way round where the operands' spans meet
+    if op not in _COMPARISONS:
+        raise LookupError(f"how an error goes through {op} is not known")
+    # it may be the other way round where the operands' spans meet
     apart = np.abs(run("sub", *values)) > run("add", *errors)
     return np.where(apart, 0.0, 1.0)
