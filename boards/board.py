@@ -1,7 +1,5 @@
 """The Amaranth platform of a target that is a board."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Any

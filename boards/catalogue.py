@@ -1,7 +1,5 @@
 """Which targets there are: Penstock's own, and those that other packages offer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import EntryPoint

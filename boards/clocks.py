@@ -5,8 +5,6 @@ products of wide ones. `REACH` is the lowest clock that placements with one seed
 a plan is made for `MARGIN` of it, and never for more than the board's own limit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ..models.numerics.formats import Format

@@ -1,7 +1,5 @@
 """From an elaborated board design to a bitstream: synthesis, placement with several seeds, packing, and what came out."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

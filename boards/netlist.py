@@ -1,7 +1,5 @@
 """Netlists for simulation: a design's Verilog synthesised for a family, by the same commands as for its boards."""
 
-from __future__ import annotations
-
 import re
 
 from ..sim.netlist import FAMILIES

@@ -4,8 +4,6 @@ Sources of the limits: Lattice FPGA-DS-02012 (ECP5 sysCLOCK: table of the sysCLO
 DS117 (GW1NR rPLL, C6/I5 grade), Lattice FPGA-DS-02049 (CrossLink-NX). All frequencies here are in MHz.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

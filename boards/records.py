@@ -4,8 +4,6 @@ A file is TOML: tables `[[part]]` and `[[target]]`, or one `[target]`, with the 
 target's, whose record is taken where the file says nothing. Capacities are never written: they are the part's less the reserve.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What a placer's timing report says of the slowest path, in words: where it goes, what it is made of, and what would shorten it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

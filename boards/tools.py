@@ -4,8 +4,6 @@ All are Python packages (YoWASP's WebAssembly builds and Project Apicula), run a
 in their output names a path of the machine.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import os

@@ -3,8 +3,6 @@
 The texts are templates in `projects`. Pins: Digilent's Arty A7 reference manual; AMD UG917 (KCU105); AMD UG1468 and DS978, and AMD's XDC file (Alveo U55C).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import count

@@ -6,8 +6,6 @@ found where a package beside this module has a module `dialect` with a `DIALECT`
 none of them knows a dialect by name.
 """
 
-from __future__ import annotations
-
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ What makes two parts equal is what elaboration left of them: statements, memorie
 `DomainRenamer` around them has put in, names and starting values of signals. So nothing has to be said of a component for this.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """What synthesis is told of memories: that readers and writers never meet, and which kind of block they become."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Where the tools that Penstock runs may write: its cache, and theirs."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

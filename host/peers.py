@@ -4,8 +4,6 @@ Each is run on the same bytes, on one thread and on all, the best of five after 
 gets the first rows only; its seconds are scaled by the rows, which is said.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence

@@ -14,8 +14,6 @@ The *machine's* is what no plan of the kernel on this part beats, the largest of
   one after the other, are not counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import add

@@ -1,7 +1,5 @@
 """The clock of a part by how full it is."""
 
-from __future__ import annotations
-
 from .resources import AIM, Resources
 from .target import Capacity, Target
 

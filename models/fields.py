@@ -1,7 +1,5 @@
 """Records and plain data: whether these are of the types that fields declare, and a record's parts."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache

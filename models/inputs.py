@@ -4,8 +4,6 @@ A file is a regular one of a bounded size. What a parser raises, whatever it is,
 cause and a hint. Only files that Penstock ships, or that this process has just written, are read in another way.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

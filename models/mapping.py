@@ -6,8 +6,6 @@ of the multiplexers behind them, and for each decoded write enable. Costs, width
 `lutrams.txt`) as of Yosys 0.50 to 0.70.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache

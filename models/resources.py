@@ -1,7 +1,5 @@
 """What a design takes of a part: look-up tables, flip-flops, multiplier blocks, block RAMs and UltraRAMs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf

@@ -7,8 +7,6 @@ when `pages_done` is above n − `slots`: nothing is read early, nothing that is
 An engine has rings where its page reader has them (`hdl.strider.sequencer`), and `Ring.register` and `Ring.counter` of each port in its register map.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import count, takewhile
 from typing import Protocol

@@ -4,8 +4,6 @@ All registers are 32 bits wide at 4-byte offsets; a 64-bit value takes two, the 
 `hdl.shell` makes hardware of it, drivers and the harness read it from the manifest (`to_json`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import IntFlag

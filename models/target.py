@@ -3,8 +3,6 @@
 What each field of these records is, in which unit and within which limits, stands in target.toml: checks and `help` read it there.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

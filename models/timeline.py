@@ -9,8 +9,6 @@ taken. Blocks that hold each other up in both directions are stepped instead, cy
 * `Steps`: cycle after cycle until an end, but for those in which nothing moves.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import deque
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Whether hardware is worth it: seconds of our streams beside those of other programs on the same bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

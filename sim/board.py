@@ -1,7 +1,5 @@
 """A whole device in simulation, from the pins of its serial port inwards: what the board would run, Verilated."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

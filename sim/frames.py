@@ -1,7 +1,5 @@
 """A whole device on Ethernet in simulation, at the bytes of its PHY: frames in and out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from amaranth.hdl import DomainRenamer, Module, Signal

@@ -4,8 +4,6 @@ A machine is one engine with its memory: simulated by the native harness (`sim.n
 Amaranth (`sim.python`), or a device (`host.device`). A workload drives any of them alike.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

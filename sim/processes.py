@@ -4,8 +4,6 @@ Each is the leader of a process group. A guard, a shell that knows these groups,
 ended (also by SIGKILL or a crash), it kills the groups that are left, and ends.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

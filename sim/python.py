@@ -1,7 +1,5 @@
 """Amaranth's own simulator as a machine: slow, but without any tool outside Python."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path

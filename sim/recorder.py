@@ -1,7 +1,5 @@
 """A machine around another one, which notes what a driver does with it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

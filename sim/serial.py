@@ -1,7 +1,5 @@
 """A pseudo-terminal with a device behind it: what a driver opens like any serial port."""
 
-from __future__ import annotations
-
 import os
 import select
 import threading

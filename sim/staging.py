@@ -3,8 +3,6 @@
 The system takes the hold from a process that ends, however it ends. What no process holds is left over, and goes.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """The memory of a simulated machine: windows of bytes in address spaces that are mostly empty."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

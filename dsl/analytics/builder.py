@@ -1,7 +1,5 @@
 """Builds the graph of a kernel that learns tuple by tuple: the operations on values, merges, and `until`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar

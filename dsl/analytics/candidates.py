@@ -1,7 +1,5 @@
 """Candidates of the planner: whole plans for what is chosen freely, with an estimate of their cycles a tuple."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

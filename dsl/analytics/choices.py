@@ -1,7 +1,5 @@
 """What a user fixes of a plan, and what it shall be best at."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

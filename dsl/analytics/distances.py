@@ -1,7 +1,5 @@
 """How far apart operations start, in a batch and from one batch to the next."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property

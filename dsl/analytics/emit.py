@@ -1,7 +1,5 @@
 """Buffers and operations of the analytics engine as lowering writes them down, one after the other."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The last step from a traced kernel to its graph: what it returns, which nodes live, when they are computed."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 

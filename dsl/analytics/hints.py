@@ -1,7 +1,5 @@
 """What to do about new values and batches that do not fit: hints of diagnostics, with the names and sizes at hand."""
 
-from __future__ import annotations
-
 from ..core import dims as D
 
 _ORDER = "elements keep their places in hardware: max(v), min(v) and sum(v <= t), which counts those up to t, need no order"

@@ -4,8 +4,6 @@ A row is read as `E[i]`, at most once for the same index, and is a value like an
 with changed rows; nothing but another change and the model's new value may take it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Integers are exact, of 64 bits. A place of a bag that a tuple leaves out is `ABS
 its row is read as zeros and is not changed, and nothing holds for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Nothing of the hardware is in it: no formats, no threads, no order of sums. Batc
 tuples in front. Models that are tables are read and changed with NumPy's indexing and `add.at`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 to a checked graph.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

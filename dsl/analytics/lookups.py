@@ -1,7 +1,5 @@
 """Which rows of its models a kernel asks for, as the indices of a table say; nothing is trained."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

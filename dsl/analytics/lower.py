@@ -4,8 +4,6 @@ A node that depends on models or constants alone is lowered once for each region
 An elementwise operation whose only reader is a reduction or a merge is fused with it: its results never touch a buffer.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """What a run may set without touching the kernel: metas, starts of models, epochs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Operations on units: who is on which one from when on, and what is free."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import product
 

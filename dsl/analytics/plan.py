@@ -17,8 +17,6 @@ DAnA chooses the smallest of the fastest likewise (PVLDB 11(11), section 6.1).
   (`tests/analytics/test_optimum.py`). One of 24 others, with four places of extremes, takes 8/7.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

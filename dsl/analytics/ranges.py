@@ -2,8 +2,6 @@
 number that it has, so these are warnings.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ Operations of the group region are modulo-scheduled: started every `interval` cy
 epoch operations run once and are list-scheduled. Everything the engine has to obey at run time comes down to the constants of `Schedule`.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A search for starts of operations that keep a distance from batch to batch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

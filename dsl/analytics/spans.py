@@ -1,7 +1,5 @@
 """Between which numbers the integers lie that kernels make of indices."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 from operator import add, mul, sub

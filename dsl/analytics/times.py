@@ -1,7 +1,5 @@
 """How far apart the operations of a lowered program must start, and what a kernel takes whatever its plan."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

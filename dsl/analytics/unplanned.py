@@ -1,7 +1,5 @@
 """Errors where there is no plan: E605 for choices that go with none, E601 for a part that holds none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

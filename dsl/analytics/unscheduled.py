@@ -1,7 +1,5 @@
 """Plans of kernels with rows of models: what is computed in which order, for golden results; no units, no schedule."""
 
-from __future__ import annotations
-
 from ...models.analytics.config import Schedule
 from ..core.diagnostics import Span, error
 from .candidates import Maker, Point

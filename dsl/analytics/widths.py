@@ -1,7 +1,5 @@
 """Threads and lanes that are tried."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import gcd
 

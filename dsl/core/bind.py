@@ -5,8 +5,6 @@ any number for a scalar). If the kernel has one input and neither applies, it ta
 took, in the table's order. Dimension names get their sizes from the elements found.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

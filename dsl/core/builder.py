@@ -5,8 +5,6 @@ wrong. Values are `Ref`s: indices of nodes. Equal operations on equal operands a
 done at once, in float64.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

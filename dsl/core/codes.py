@@ -3,8 +3,6 @@
 The site shows all of them on docs/reference/diagnostics.md (`document`, which scripts/site/hooks.py calls).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path

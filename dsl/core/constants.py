@@ -1,7 +1,5 @@
 """Python values that become constants of a kernel, and how messages call those that cannot."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

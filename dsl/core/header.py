@@ -1,7 +1,5 @@
 """What is wrong with the kinds of a kernel's parameters, from either front end."""
 
-from __future__ import annotations
-
 from ..dialect import Dialect, owner
 from .diagnostics import KernelError, Span, error
 

@@ -1,7 +1,5 @@
 """What to do about shapes and batches that do not fit, and about misspelt names: hints of diagnostics, with the names and sizes at hand."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Sequence
 

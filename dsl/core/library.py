@@ -1,7 +1,5 @@
 """What `penstock` offers to kernels in Python: the dialects' decorators, kinds of parameters, functions and kernel classes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..dialect import Function, dialects

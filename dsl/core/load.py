@@ -1,7 +1,5 @@
 """Kernels from files: `file.py`, `file.py:name` and `file.psk`. Whatever is wrong with the file is a diagnostic."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import difflib

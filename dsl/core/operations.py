@@ -5,8 +5,6 @@ Constants are folded with the float64 meaning, and the reference interpreter run
 function of kernels too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Exact places in Python source: from running frames, from tracebacks, and from syntax trees."""
 
-from __future__ import annotations
-
 import ast
 import dis
 import linecache

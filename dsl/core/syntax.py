@@ -1,7 +1,5 @@
 """What to say when a kernel's text cannot be parsed: the parser's complaint becomes one diagnostic that fits the mistake."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -4,8 +4,6 @@ Within a pass, values that have the axis are made element by element, and those 
 the pass. Operations that a unit makes as elements come, such as a recurrence's `softmax`, take no pass of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

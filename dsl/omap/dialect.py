@@ -1,7 +1,5 @@
 """The dialect of oblivious maps: `map name(...)`; in Python they are declared by `ps.ObliviousMap`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..dialect import Dialect, Words

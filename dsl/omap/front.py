@@ -1,7 +1,5 @@
 """Maps as text: their parameters are the types of keys and values, their one line the capacity."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Both front ends of recurrences."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Both front ends of fit kernels: what the decorator `fit` and texts that begin with it make."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -6,8 +6,6 @@ exact ones). Of all candidates within a few per cent of the fastest the smallest
 The memory port has the target's width; where the memory is on the part itself (`Target.shared`), it may be wider: block RAM is as wide as one likes.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ What a candidate takes is what the cycle model says of pages full of rows, read 
 the smallest is taken, and the memory port has the widths that it may have, as in the planner of fits over keys.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

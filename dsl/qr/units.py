@@ -4,8 +4,6 @@ The fewest limbs whose integers hold all values exactly, half of their range to 
 does, the values' span then some 2**33 units.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Division and square root digit by digit, unrolled into register ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any

@@ -3,8 +3,6 @@
 Each function takes a pipeline under construction and operands (codes), adds its ranks, and returns the result's register.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from amaranth.hdl import Cat, Const, Mux, Value, ValueLike

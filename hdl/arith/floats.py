@@ -4,8 +4,6 @@ Each function takes a pipeline under construction and operands (codes), adds its
 adder, shifter or zero count each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from amaranth.hdl import Cat, Const, Mux, Value

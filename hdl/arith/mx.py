@@ -4,8 +4,6 @@ Each function takes a pipeline under construction (`hdl.arith.pipeline.Pipeline`
 many register ranks it adds.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """What the arithmetic units are built from: register ranks, shifters, zero counts and the final rounding of a float."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import NamedTuple
 

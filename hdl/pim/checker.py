@@ -1,7 +1,5 @@
 """The table of rules in hardware: stops a run whose commands come too early."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal

@@ -1,7 +1,5 @@
 """The device: a stream of commands from memory, banks with their units, results to memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal

@@ -1,7 +1,5 @@
 """The unit's datapath for float16, bit for bit as `models.pim.unit.Float16Unit`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed

@@ -1,7 +1,5 @@
 """The members of units' datapaths and of their results, alike for each format."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from amaranth.lib.wiring import In, Out

@@ -1,7 +1,5 @@
 """The unit's datapath for MX8, bit for bit as `models.pim.unit.MxUnit`."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 

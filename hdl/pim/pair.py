@@ -1,7 +1,5 @@
 """Two banks with what serves them: their memory, registers, units and results."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, Value

@@ -1,7 +1,5 @@
 """The softmax unit on the path of results, bit for bit as `models.pim.softmax`."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -4,8 +4,6 @@ All operands are extended to the width of the operation here, so no expression d
 extension (IEEE 1364-2005, 5.4), and no tool has a width to complain about.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """Identifiers that no tool needs an escape for."""
 
-from __future__ import annotations
-
 import re
 
 _VERILOG = """always always_comb always_ff always_latch and assert assign assume automatic before begin bind bins

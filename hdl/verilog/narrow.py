@@ -1,7 +1,5 @@
 """Results of which only the low bits are used, computed in as many bits: the others of a sum that wraps around are nobody's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from .expressions import part

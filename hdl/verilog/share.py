@@ -3,8 +3,6 @@
 Only wires without a name are touched: what has one in the source is computed as it stands there.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

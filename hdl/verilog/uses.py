@@ -1,7 +1,5 @@
 """What drives and what uses the wires of a module that have no name in the source."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field

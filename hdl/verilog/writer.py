@@ -6,8 +6,6 @@
 * Registers are written in `always` blocks with the conditions of the source.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A device that can be talked to: registers by name, memory, runs. The same for a board and for one in simulation."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """AMD's XDMA driver (PG195) before an engine's top in simulation: the files of one device."""
 
-from __future__ import annotations
-
 import errno
 import os
 import threading

@@ -1,7 +1,5 @@
 """A simulated device behind a UDP socket on loopback, which `penstock emulate` and `sim:DIR?link=udp` open, or behind a network interface."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import select

@@ -1,7 +1,5 @@
 """What can go wrong with a device."""
 
-from __future__ import annotations
-
 from ...models.errors import Error
 
 

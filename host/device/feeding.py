@@ -1,7 +1,5 @@
 """Pages into the rings of a device, during a run: over any transport, for any engine that reads pages (`models.ring`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from time import perf_counter
 

@@ -1,7 +1,5 @@
 """A device as a machine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from time import perf_counter
 

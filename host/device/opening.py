@@ -1,7 +1,5 @@
 """Devices on each kind of line."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from functools import partial
 

@@ -1,7 +1,5 @@
 """How long answers take on a line: a smoothed time and its variation, as RFC 6298 (2) has them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -5,8 +5,6 @@ lacks; they are sent again at once. Of one that was sent twice the first is take
 there is one timer, by RFC 6298; when it runs out, the oldest request asks again.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Iterator
 from itertools import islice

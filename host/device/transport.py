@@ -1,7 +1,5 @@
 """What a driver needs of the way to a device, whatever that is: a serial line, a network, a simulation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable

@@ -1,7 +1,5 @@
 """A device on a serial line, as a transport: an event loop and a thread of its own for `client.Client`."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Coroutine

@@ -1,7 +1,5 @@
 """A device behind UDP, as a transport: a socket for `session.Session`."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -4,8 +4,6 @@
 move less than it was asked to. An error response of the bus is not told: such a register reads as ones.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from contextlib import suppress

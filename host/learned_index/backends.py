@@ -6,8 +6,6 @@ with EngineBackend(config) as engine:
 ```
 """
 
-from __future__ import annotations
-
 import weakref
 from bisect import bisect
 from collections.abc import Sequence

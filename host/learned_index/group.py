@@ -4,8 +4,6 @@ The array's order and positions stay as they are between fits: a deleted key lea
 that comes back to its tombstone revives it. So the model's bounds hold from one fit to the next.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right, insort
 from itertools import repeat
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """How an index is laid out, and what it counts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """The root: finds a key's group by models over the groups' first keys."""
 
-from __future__ import annotations
-
 import itertools
 from bisect import bisect_right
 from collections.abc import Sequence

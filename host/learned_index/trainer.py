@@ -4,8 +4,6 @@ A trainer turns groups into jobs of `models.qr` and fits into models. A backend 
 its fit or what was wrong with it: the golden model here, or simulated or real hardware, which take the same jobs.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

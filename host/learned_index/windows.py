@@ -5,8 +5,6 @@ that end inside it are filled with zeros. Windows and groups decide how good mod
 et al., PVLDB 17(8), 2024) as its published code has them, with bounds of our own.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

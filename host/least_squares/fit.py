@@ -1,7 +1,5 @@
 """Weights of a least-squares fit, how far they may be off, and what statisticians ask of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The rows of a table as least squares go over them: in blocks, in the widest floating point that NumPy has."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

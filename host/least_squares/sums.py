@@ -1,7 +1,5 @@
 """Exact sums over products of a table's columns, and what integer algebra makes of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

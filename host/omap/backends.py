@@ -1,8 +1,6 @@
 """What carries a map's operations out: the models here, or a device at the end of a session (`local`,
 `client`)."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from typing import Protocol

@@ -4,8 +4,6 @@ A carrier has no key, and learns which session asks and how often. The device be
 model, or hardware.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass

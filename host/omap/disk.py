@@ -1,7 +1,5 @@
 """Files that grow, on a disk that may be full or lose its power."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """The client's side of a handshake with a device, and of the session that follows: Noise NK, or
 NKpsk2 with a role's key (`models.crypto.noise`), on `cryptography`."""
 
-from __future__ import annotations
-
 from ...models.crypto.noise import Symmetric, nonce_bytes, second_bytes
 from ...models.errors import Error
 

@@ -1,7 +1,5 @@
 """A device whose map is kept in a folder, as what carries a server's frames."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 

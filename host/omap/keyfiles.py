@@ -4,8 +4,6 @@ Writing them, and bringing each to its place, is the trusted set-up: whoever rea
 imitate the device, whoever reads `writer.json` can write. `map.json` has no secret.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

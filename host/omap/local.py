@@ -1,7 +1,5 @@
 """A map whose device is this process's own: a writer's session with it, as a backend."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 

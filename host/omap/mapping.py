@@ -1,7 +1,5 @@
 """A map with the calls of a dictionary, whose operations a backend carries out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ collisions that somebody has made for one map are none in another. To the map, t
 coincide with a probability below N² / 2¹²⁹, and who looks for such a pair needs some 2⁶⁴ hashes.
 """
 
-from __future__ import annotations
-
 from hashlib import blake2b
 from operator import index
 from typing import Any

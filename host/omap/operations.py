@@ -1,7 +1,5 @@
 """Operations for maps: drawn at random, or read from a file."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping
 from math import isfinite

@@ -10,8 +10,6 @@ that count (8), or by a byte of 2 and what is damaged. The device alone reads it
 the vault. Each process is a power-up, with entropy of its own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,7 +1,5 @@
 """Receipts: what a client saw of a map last, on its own disk. Who has one finds a map that was rolled back behind it."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Files of state to a device that is powered up: the way from a disk to what `models.omap.state` says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """The client's end of a map's session: requests are sealed, answers judged."""
 
-from __future__ import annotations
-
 from ...models.omap import sessions
 from ...models.omap.messages import Request, Response, Status
 from ...models.omap.vault import Role

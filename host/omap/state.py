@@ -12,8 +12,6 @@ Without logs (`durable="snapshot"`) answers leave at once, and a restart finds t
 head then, and at most the first record of its power-up, from which the next snapshot has its link.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

@@ -3,8 +3,6 @@
 `open_table` takes what a user types as SRC, or holds. Whatever goes wrong with a source is a `SourceError` with a message and a hint.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Columns as Arrow and NumPy hold them, packed into heap pages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

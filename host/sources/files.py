@@ -1,7 +1,5 @@
 """Tables in files: PostgreSQL relation files as they are; CSV, NumPy and Parquet files packed into heap pages."""
 
-from __future__ import annotations
-
 import csv
 import difflib
 import glob

@@ -1,7 +1,5 @@
 """Tables that a program holds: arrays by name, record arrays, pandas and polars frames, Arrow tables and datasets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

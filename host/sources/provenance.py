@@ -1,7 +1,5 @@
 """Where a table's rows come from, and what was done to them on the way: facts that reports can show."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 #: in place of a type: why a column was left out

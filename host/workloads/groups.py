@@ -1,7 +1,5 @@
 """Groups of keys that come and go, as a host keeps them, and the jobs that refit them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One batch of tuples, as golden results take them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -3,8 +3,6 @@
 Terms that every plan has are explained in `models.bound_terms`, terms of rows in memory in `models.rows.bound`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -18,8 +18,6 @@ Products, `max` and `min` go the same ways. Where a format does not hold 1, the 
 often as it stands in.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 

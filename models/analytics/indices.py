@@ -6,8 +6,6 @@ the design does not know, an integer that counts too far. Then integers that are
 integers alone name, in the order of the kernel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """One run of a plan on heap pages: its golden result and its cycles; `bound` has its bound."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

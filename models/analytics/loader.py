@@ -1,7 +1,5 @@
 """How tuples become groups, in cycles: the twin of `hdl.analytics.loader`, and what it asks of a memory port's Striders."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from operator import le
 from typing import Protocol

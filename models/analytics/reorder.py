@@ -8,8 +8,6 @@ Nothing goes on before all from which it is chosen are there, or the epoch's end
 cycle, and where there is no room one comes in the cycle in which one goes. The hardware: `hdl.analytics.reorder.Reorder`.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 

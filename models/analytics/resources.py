@@ -7,8 +7,6 @@ ECP5: `benchmarks/estimates.py` compares, and `docs/howto/boards.md` has its tab
 (`models.resources.CONTROL`, `UNITS`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 

@@ -1,7 +1,5 @@
 """When scores leave, in cycles: the twin of `hdl.analytics.scores.ScoreWriter`."""
 
-from __future__ import annotations
-
 from ..memory.bursts import Writer
 from .config import AnalyticsPlan
 from .shell import score_room

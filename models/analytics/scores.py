@@ -1,7 +1,5 @@
 """What trained models say of tuples: the golden result of a plan that scores."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

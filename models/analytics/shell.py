@@ -1,7 +1,5 @@
 """The analytics engine's registers, counters and memory images: what the host must know of a plan."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The hardware has its memories in `hdl.analytics.store` (buffers) and `hdl.arith.
 `models.strider.resources.memories`, those of a device around it `models.resources.device_memories`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache

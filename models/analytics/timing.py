@@ -6,8 +6,6 @@ tree over the threads and the accumulator if it is merged, and is written in the
 cycle on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 

@@ -5,8 +5,6 @@ than all before it that change the row; one that changes it is of no lower level
 after the other, each in the order of tuples. So every read sees what it would see, and the changes of a row keep their order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np

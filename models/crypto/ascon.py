@@ -4,8 +4,6 @@ All functions take state words as Python integers or as `uint64` arrays; arrays 
 an element.
 """
 
-from __future__ import annotations
-
 import hmac
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """AES-256-GCM (FIPS 197, NIST SP 800-38D), with nonces of 96 bits."""
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Sequence
 from functools import cache

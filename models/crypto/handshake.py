@@ -3,8 +3,6 @@
 Every step is taken for every message: a refused one takes as long as one that is answered.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import NamedTuple
 

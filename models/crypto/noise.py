@@ -6,8 +6,6 @@ and is the last message. With a pre-shared key, mixed into the answer, both know
 has it once a message of the session is opened.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum

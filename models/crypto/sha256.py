@@ -1,7 +1,5 @@
 """SHA-256 (FIPS 180-4), HMAC (RFC 2104) and HKDF (RFC 5869), and the cycles of their cores."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac as library
 

@@ -1,7 +1,5 @@
 """SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012)."""
 
-from __future__ import annotations
-
 from functools import reduce
 from operator import xor
 

@@ -5,8 +5,6 @@ instructions a limb is below `LIMB_MOST`, so sums and products fit; only `FREEZE
 The program has no branch that depends on data: the scalar's bit only chooses between registers.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Source of the method and its 32 start values: PostgreSQL 15 `storage/checksum_impl.h` (an FNV-1a variant on 32 lanes).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

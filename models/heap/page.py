@@ -13,8 +13,6 @@ A page, by offset::
     pd_special ..     nothing in a heap: pd_special is the page size
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 ALIGN = 8  #: MAXALIGN: of tuples in a page, and of a tuple's data in the tuple

@@ -4,8 +4,6 @@ It judges a row by the page alone. Rows that the page shows to be deleted or nev
 does not decide is an error here, as it is for the hardware.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Looks over the arrays of many tuples at once: which are compressed or out of line, and how long they are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ Sources: PostgreSQL 15 `postgres.h` (varlena headers), `utils/array.h`, `access/
 long).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Order of tuples, padding, hint bits and header lengths follow PostgreSQL 15 (`ac
 `storage/page/bufpage.c`); with the options left alone a page equals the server's in all but LSN and transaction ids.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 

@@ -23,8 +23,6 @@ written is answered where `ASK` is set, where something before it is missing, an
 pushes, with a status of their own. All else is answered always.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Sequence

@@ -12,8 +12,6 @@ for all. Of these are taken:
 Everything else is dropped without a trace. What is sent has checksums, and identification 0 that must not be taken apart (RFC 6864).
 """
 
-from __future__ import annotations
-
 import hashlib
 import zlib
 from collections.abc import Iterable, Iterator

@@ -24,8 +24,6 @@ registers is done once: one with the sequence of the register write before it is
 sequence, however many requests of other kinds lie between. Any access to the identity space forgets that one, so a host begins with it.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from dataclasses import dataclass

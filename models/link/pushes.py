@@ -13,8 +13,6 @@ is not taken either: it may come again. `pages` of an answer are those that the 
 is asked for, and where the slot does not seem to be free.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How long the link takes: a UART of ten bits a byte (start, eight, stop)."""
 
-from __future__ import annotations
-
 #: bits on the wire for a byte
 BYTE_BITS = 10
 #: the fewest cycles a bit that the receiver can sample; what simulation uses, so that few cycles pass for a byte

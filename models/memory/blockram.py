@@ -1,7 +1,5 @@
 """On-chip memory as the engine's memory: the timing of `hdl.memory.blockram` and `hdl.memory.spram`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from .timing import FixedLatency

@@ -1,7 +1,5 @@
 """How a command becomes AXI bursts: none is longer than AXI4 allows or crosses a 4 KiB boundary."""
 
-from __future__ import annotations
-
 
 def window_beats(bus_bytes: int) -> int:
     """The longest burst, in beats, on a bus of `bus_bytes` (a power of two, 4 to 128)."""

@@ -4,8 +4,6 @@ A command reads or writes `beats` bus words from a bus-aligned address on. It is
 beats, 4 KiB), so that no burst is longer than AXI4 allows or crosses a 4 KiB boundary.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 

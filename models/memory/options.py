@@ -1,7 +1,5 @@
 """The text of the option `--memory`."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from fractions import Fraction

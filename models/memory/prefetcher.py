@@ -1,7 +1,5 @@
 """When words of a region are there whose reader runs ahead of its consumer: the twin of `hdl.memory.prefetcher`."""
 
-from __future__ import annotations
-
 from .bursts import Reader
 from .timing import Ports
 

@@ -5,8 +5,6 @@ two, so that one controller serves both. Both are 32 MB: 4 banks of 8,192 rows o
 2,048 rows of 256 columns of 32 bits, after its data sheet.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """What every number format has: the interface, and the names of the operations."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property

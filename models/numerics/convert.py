@@ -1,7 +1,5 @@
 """Conversion of PostgreSQL values, and of codes between formats: one rounding, to nearest even."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from functools import lru_cache
 

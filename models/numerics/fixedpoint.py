@@ -1,7 +1,5 @@
 """Fixed point; the rules are in `formats`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """IEEE-style floating point; the rules are in `formats`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

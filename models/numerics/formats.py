@@ -23,8 +23,6 @@ is not zero (NaN is not zero; both zeros and subnormals are); `mac(a, b, c)` is 
 rounded again.
 """
 
-from __future__ import annotations
-
 import re
 
 from .base import ARITY, Codes, Format, register

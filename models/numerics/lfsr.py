@@ -11,8 +11,6 @@ GF(2) holds as well (Frobenius): 64 squarings' worth of it, w[t] = w[t − 127] 
 streams 64 words at a time.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -9,8 +9,6 @@ Each value of a table or a stream that is on its way into an engine's format is 
   fits but is no number to compute with.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 

@@ -11,8 +11,6 @@ once to units of 2**−fraction. In the first segment the left end is the first 
 functions) is exact.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext

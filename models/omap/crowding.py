@@ -12,8 +12,6 @@ It leaves out that the others have fewer items while these two have many, so tha
 `tests/omap/test_tails.py` has it beside simulations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from math import log2

@@ -15,8 +15,6 @@ A page is not read before its last write is answered: which pages are opened is 
 requests and answers in the card's, and four for HBM.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """A map with the host's memory: pages lie there as ciphertext, and are believed for their tags alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NoReturn
 

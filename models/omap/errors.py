@@ -1,7 +1,5 @@
 """What stops an oblivious map. None of them says anything of the map's content."""
 
-from __future__ import annotations
-
 from ..errors import Error, ErrorCode, HardwareCode, HardwareError
 
 

@@ -15,8 +15,6 @@ GET, PUT and DELETE take the same steps.
    page, the item waits until the page is opened.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ by the same factor from each cycle to the next. Tails of several draws differ: d
 estimate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """A device whose map outlives it: golden of what `models.omap.state` says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

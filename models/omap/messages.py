@@ -1,7 +1,5 @@
 """What a map is asked for, and what it answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple

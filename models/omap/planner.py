@@ -1,7 +1,5 @@
 """Chooses a map's load, share in HBM, slots, cipher cores and ports' widths."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache

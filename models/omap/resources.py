@@ -1,8 +1,6 @@
 """What a map is expected to take of a part: within 3 % of the look-up tables that Yosys makes of maps of 2¹⁰ and 2¹⁶ items with two
 cores on an UltraScale+ (`benchmarks/ultrascale.py`). No map has been placed."""
 
-from __future__ import annotations
-
 from ..crypto.x25519 import ACCUMULATOR_BITS, LIMB_BITS, LIMBS
 from ..mapping import by_constant, map_storage, memory_blocks, multiplier_blocks, ultra_shapes
 from ..resources import APART, SCALE, Resources

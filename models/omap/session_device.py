@@ -1,7 +1,5 @@
 """A device behind its boundary, with the host's memory of pages: golden of `hdl.omap.engine`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from .boundary import Boundary, Frames, Ruling

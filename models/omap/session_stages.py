@@ -2,8 +2,6 @@
 written. As in `stages`, nothing that is secret enters, nor whether a frame is refused.
 """
 
-from __future__ import annotations
-
 from ..crypto.gcm import cycles, times
 from ..memory import Memory, Reader
 from ..timeline import Resource

@@ -1,7 +1,5 @@
 """The engine's registers and memory ports."""
 
-from __future__ import annotations
-
 from enum import IntFlag
 
 from ..shell import Counter, EngineRegister, Legal, RegisterMap, VaultValue, address

@@ -3,8 +3,6 @@
 As in `cycles`, nothing but arrivals, the pages that are opened, and the host's memory enters.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import cycle

@@ -3,8 +3,6 @@
 Smaller queues are LUT RAM, and counted with the logic beside them. `tests/omap/test_resources.py` holds the list against the hardware's netlist.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..mapping import DISTRIBUTED_BITS, Storage

@@ -3,8 +3,6 @@
 The tails are models, not theorems (`ASSUMPTIONS`). All probabilities are given as log2.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from math import e, log2, sqrt

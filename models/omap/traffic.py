@@ -1,7 +1,5 @@
 """What crosses the host's ports: pages as ciphertext."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

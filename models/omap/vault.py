@@ -6,8 +6,6 @@ lowest. Keys of the map itself follow from the root and the entropy, and are nev
 a power-up. Those that clients know follow from the root and a generation, which renewal counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import Enum
 from functools import cached_property

@@ -10,8 +10,6 @@ the output stays below `_HULL` times the largest value. It is at most 1 + 16/63 
 coding. float16 loses 128 of its smallest numbers as well.
 """
 
-from __future__ import annotations
-
 from copy import copy
 
 import numpy as np

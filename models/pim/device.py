@@ -5,8 +5,6 @@ updates and scores both hold slices of dim_head of the same columns, and their o
 they hold different tokens of the same slice of dim_head.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby

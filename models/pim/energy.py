@@ -4,8 +4,6 @@ Sources: 0.11 pJ a bit opened and 3.59 a bit moved (`models.memory.dram.energy`)
 simulator (MICRO 2025), which has AttAcc's figures. Refreshes, and what the chip takes while it stands by, are not counted.
 """
 
-from __future__ import annotations
-
 from ..memory.dram.energy import per_bit
 from ..memory.dram.presets import preset
 from .config import COLUMNS

@@ -1,7 +1,5 @@
 """What stops a device with state-update units."""
 
-from __future__ import annotations
-
 from ..errors import HardwareCode
 
 

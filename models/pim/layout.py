@@ -12,8 +12,6 @@ sub-chunks; upper and bottom bank hold alternate chunks of 32 tokens of the same
 sums of the chunks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

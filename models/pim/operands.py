@@ -1,7 +1,5 @@
 """What passes of tokens compute with, and the range of numbers that a device takes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

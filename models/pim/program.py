@@ -7,8 +7,6 @@ where a command is not there yet, or where results wait for memory,
 so that what a schedule keeps apart stays apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -5,8 +5,6 @@ Near 1, the distance to 1 is what counts: it is the time constant. The register 
 takes zeros for the old state, whatever the bank holds: a first round needs no zeros there.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """What a device is expected to take of a part."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..mapping import Storage, memory_blocks

@@ -4,8 +4,6 @@ A *round* of a set of bank groups opens one row in each of its banks, runs all i
 and reads the results. `models.pim.schedule` places its commands one by one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from .config import Design, PimConfig

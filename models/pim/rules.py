@@ -4,8 +4,6 @@
 hardware's timing check reads the same table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

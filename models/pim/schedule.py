@@ -34,8 +34,6 @@ round has read leaves, and the next one's operands arrive, while units iterate.
 The accesses of a COMP inside the banks are free of tWTR and tRTW, as published.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ A *seat group* is as many consecutive rows of all banks as the chunks of a head 
 one pair of banks in it. A request has a slot for each part of each of its heads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np

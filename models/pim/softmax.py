@@ -16,8 +16,6 @@ scores lay beyond the range.
 Source: Two-Pass Softmax (Dukhan and Ablavatski, 2020) for the pairs (m, n); the tiles, the fixed point and the coding are ours.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ Every operation is one of `models.numerics` (nearest even, subnormals flushed); 
 near the smallest normal number goes through `models.numerics`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

@@ -4,8 +4,6 @@ Each block is asked what it offers and takes in a cycle (functions of its state 
 next cycle. What a pipeline does later has an absolute cycle, of which the run is told (`wake`), so that cycles in which nothing moves can be passed over.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator
 

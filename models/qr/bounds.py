@@ -40,8 +40,6 @@ So err_min − rise and err_max − fall hold for the group. Everything is relat
 `tests/qr/test_golden.py` searches for counterexamples. In 20 refits with slots no pass was needed, and the window was 6 % wider than the true one.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

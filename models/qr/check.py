@@ -9,8 +9,6 @@
 * **A job in error** writes its group and code to the first 32 bytes of its result; the run goes on. An error of the bus ends the run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

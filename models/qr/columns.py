@@ -11,8 +11,6 @@ rank rule and solves of `factor`: those are the device's. What a user gets is th
 The hardware is `hdl.qr.table_engine`, its memory is in `table_config`, its cycles are in `table_cycles`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Exact cycles of a run of jobs, one for one those of `hdl.qr.engine`, and the least that such a run can take."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Descriptors and memos' heads, field by field, and what may be wrong with them: said once, of numbers and of hardware's signals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import or_

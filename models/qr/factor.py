@@ -4,8 +4,6 @@ Rotations are Gentleman's (J. Inst. Maths Applics 12, 1973; Applied Statistics a
 element instead of 4. The order of operations is part of the contract; `arith` says how each rounds.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -15,8 +15,6 @@
 7. **Bounds** (`bounds.py`), then the new memo.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Everything is little-endian and padded to bus words with zeros. A group's memo l
 writes result and memo elsewhere, so a job that fails leaves the old ones as they were.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ minus the group's offset j: an integer from -255 to 255. The *label* of a row is
 where the host keeps gaps in its array, its slot. Numbers of the float32 kind are codes (`models.numerics`), integers are exact.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
 

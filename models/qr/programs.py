@@ -15,8 +15,6 @@ enters lane 0, as in a triangular systolic array. It is `short` where only the r
 The right side is a row that turns nothing: what it brings to lane k is y_k. Then INVERT k: 1 / d_k. UNIT: z = y / d. BACK, and FINAL: z_0 + h.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum

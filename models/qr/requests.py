@@ -1,7 +1,5 @@
 """What the qr engine reads, and when, as the cycle model sees it: requests for words, in the order in which they come; and where the words go."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """Resources of engines for fits over keys and over numeric columns, estimated from their units; and the memories that they are written with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..mapping import (

@@ -1,7 +1,5 @@
 """Latencies of the engine's units and pipelines, in cycles."""
 
-from __future__ import annotations
-
 from ..numerics.formats import float32
 from ..numerics.latency import convert_latency, latency
 

@@ -1,7 +1,5 @@
 """Registers, counters and errors of both engines of fits: what the host must know of them."""
 
-from __future__ import annotations
-
 from ..errors import ErrorEntry, HardwareCode
 from ..ring import Ring
 from ..shell import Counter, EngineRegister, Legal, Monitor, RegisterMap, address

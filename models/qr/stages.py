@@ -3,8 +3,6 @@
 `hdl.qr.control` makes the hardware's control of them, `Phased` the cycles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise

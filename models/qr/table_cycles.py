@@ -1,7 +1,5 @@
 """Exact cycles of the engine of fits over numeric columns (`table_config`), and the least that there are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """What no store does better: the fewest rows that are fetched for a trace, the most that one row is asked for, the least cycles of a row unit."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The size of rows in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

@@ -1,7 +1,5 @@
 """What may be wrong with an index, or with a change of a row."""
 
-from __future__ import annotations
-
 from ..errors import HardwareCode
 
 

@@ -1,7 +1,5 @@
 """The hash of an integer, to spread indices over a table that is smaller than what they count."""
 
-from __future__ import annotations
-
 import numpy as np
 
 _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)

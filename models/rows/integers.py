@@ -4,8 +4,6 @@ A place of a bag that a tuple leaves out is `ABSENT`, and so is whatever integer
 changed, and no comparison holds for it. What an operation makes beyond 64 bits, or makes `ABSENT`, is wrong: `too_wide` tells.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 

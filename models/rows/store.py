@@ -1,7 +1,5 @@
 """What stores of rows count, and how they draw."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 #: the state that the shift register begins with

@@ -15,8 +15,6 @@ row is fetched into one, while further ones are looked up. So the engine reads a
 * **The end.** Lines whose rows may have changed are written back, in order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property

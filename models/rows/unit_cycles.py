@@ -21,8 +21,6 @@ are taken from the last of them on.
 At the end each line that was ever filled takes a cycle, and waits as a row does where it is written back; a region's end takes a cycle.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from typing import Protocol

@@ -12,8 +12,6 @@ A unit is named by its operation and what it is told (`Op.detail`), so that unit
 Widths are those of the integers that there can be: nothing wraps around.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 

@@ -13,8 +13,6 @@ Cycle 0 is the one in which `start` reaches the page sequencer. All constants fo
 * page buffers: freed in cycle t, `free` in t + 1 at the earliest, in page order, one a cycle
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise

@@ -1,7 +1,5 @@
 """What Striders may find wrong with pages and tuples."""
 
-from __future__ import annotations
-
 from ..errors import HardwareCode
 
 _CORRUPT = (

@@ -60,8 +60,6 @@ An unknown opcode, an instruction where it does not belong, a type without a con
 least one `run` on base A comes before the next `arr`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """What stored values become where they land: codes of the number format, and at some flat positions integers as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Columns of which the number format leaves nothing: their values differ, and become one number."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

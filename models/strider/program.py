@@ -5,8 +5,6 @@ are needed: runs of columns of one type and whole arrays take one instruction. T
 attribute. Both deliver the same values where both apply; `bentr` chooses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

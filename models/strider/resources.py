@@ -5,8 +5,6 @@ The hardware has its memories in `hdl.strider.pages`, `.tuples` and `.pipeline`.
 `--fit`); other families get it in proportion.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 from ..mapping import Shape, Storage, map_storage

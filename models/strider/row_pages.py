@@ -1,7 +1,5 @@
 """Which of a table's pages some of its rows lie in, rows being what Striders deliver, in their order."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 
 from .costs import TUPLE, Costs

@@ -6,8 +6,6 @@ has them; and when no value of it is an error. Nothing is decided here that `gol
 that fails any check is simply not regular.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

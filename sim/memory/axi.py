@@ -3,8 +3,6 @@
 Whole engines run on `sim.native`, which follows the same rules a thousand times faster.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The DRAM of `models.memory.dram`, quickly: the same cycles from C++ (`dram.hpp`), which g++ compiles once."""
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """DRAM and its controller as numbers, for `dram.hpp`."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

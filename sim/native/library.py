@@ -1,7 +1,5 @@
 """A built design: the functions of its shared library, as the harness has them."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Sequence

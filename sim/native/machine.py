@@ -1,7 +1,5 @@
 """The native harness as a machine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter

@@ -1,7 +1,5 @@
 """Running a built design: memory, registers, runs, statistics."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

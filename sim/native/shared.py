@@ -5,8 +5,6 @@ them, nor where data-flow graphs number what they found. So ports of such module
 graphs: 16 banks of state-update units then take a sixth of the C++ that they took, and run no slower.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from functools import cache

@@ -5,8 +5,6 @@ Every file ends in the digest of its name and of what stands before it: one unde
 libraries and linkers pass over bytes behind the end of an object.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -4,8 +4,6 @@ Results are kept in a cache folder (`hdl.environment`) under the digest of every
 processes that want the same one, one builds and the others wait for it; files are published whole, and a damaged one is made again.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import importlib.metadata

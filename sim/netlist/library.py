@@ -1,7 +1,5 @@
 """From a netlist to a library of the native harness, in place of the design's own Verilog."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

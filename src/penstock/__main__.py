@@ -1,7 +1,5 @@
 """The command `penstock`, and `python -m penstock`: little is imported before Ctrl-C is seen to."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

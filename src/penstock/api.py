@@ -1,7 +1,5 @@
 """Compile a kernel for a target and a table, load a design that was saved: designs as engines see them."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Mistakes in what was asked for, for engines as well as for the command line and the Python API."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Names of `penstock` for editors and type checkers: the package's own stub, and one that has other packages' names too."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

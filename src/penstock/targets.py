@@ -1,7 +1,5 @@
 """Targets and the timing of their memory ports, by what a user calls them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction

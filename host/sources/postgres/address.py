@@ -1,7 +1,5 @@
 """What a user types for a server's table or query."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit

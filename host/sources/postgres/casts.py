@@ -4,8 +4,6 @@ Types of a kernel's own are sent as they are; `numeric` and arrays of integers a
 enums and texts only where they are asked for, for most of them are no features.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from ....models.heap.schema import NUMERIC

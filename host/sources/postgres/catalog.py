@@ -1,7 +1,5 @@
 """What the catalog says of a relation, and of the columns of a relation or a query."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass

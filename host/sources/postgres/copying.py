@@ -5,8 +5,6 @@ bytes and each field after its length in four, -1 for NULL, all big-endian); "Me
 a row. The trailer is a row of -1 fields.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any

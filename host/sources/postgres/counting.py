@@ -1,7 +1,5 @@
 """Counts a table's rows while its pages are on their way: by a second session that shares the snapshot."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread

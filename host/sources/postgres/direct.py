@@ -21,8 +21,6 @@ checksums files are not read.
 Sources: PostgreSQL 15 `access/heap/README.HOT`, `access/heap/heapam.c`, `access/heap/vacuumlazy.c`, `storage/buffer/README`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace

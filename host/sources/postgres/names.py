@@ -4,8 +4,6 @@ Whoever may make objects in a schema of that path can give it operators that fit
 (CVE-2018-1058; PostgreSQL 15 manual, "Schemas", "Usage Patterns"). What our statements call would then run with the reader's rights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """The rows way: the server sends what a SELECT gives, and the rows are packed into pages here."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """One run's reading of a server: connection, lock, snapshot, the choice of the way."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Learned models back into a server's table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

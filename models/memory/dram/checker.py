@@ -1,7 +1,5 @@
 """The rules of a DRAM, command by command: when the next one may come, and whether one that came was right."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping
 

@@ -4,8 +4,6 @@ Semantics, as in JEDEC's tables: a constraint is the least number of cycles from
 one. Where a command takes several cycles on its bus (`Command.cycles`), its cycle is the last one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

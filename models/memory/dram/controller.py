@@ -20,8 +20,6 @@ At the start all banks are closed. Two pseudo-channels that share their command 
 each other here: each has a cycle in two on the column bus, which is all that it can use.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ...timeline import Credits

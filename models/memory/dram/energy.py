@@ -6,8 +6,6 @@
 of all chips behind a port. An ACT's figure has its PRE's as well. What a DRAM takes while it stands by is in its board's idle power.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How a DRAM is divided: channels, pseudo-channels, ranks, bank groups, banks, rows, columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product

@@ -1,7 +1,5 @@
 """Timing presets by name, of `presets.toml`. Times in ns are rounded up to whole cycles, intervals between refreshes down."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Mapping

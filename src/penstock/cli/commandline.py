@@ -1,7 +1,5 @@
 """The parameters that commands share, and a command line that is read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

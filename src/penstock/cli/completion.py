@@ -1,7 +1,5 @@
 """What a shell offers behind the Tab key; nothing of a kernel's file is carried out."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 from contextlib import suppress

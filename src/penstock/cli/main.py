@@ -1,8 +1,6 @@
 """The command line. Exit codes: 0 all equal, 1 the user's error, 2 ours, 3 the run worked but
 backends disagree, 130 interrupted."""
 
-from __future__ import annotations
-
 import io
 import sys
 import traceback

@@ -1,7 +1,5 @@
 """The commands that are the same for every engine: each module here has its `COMMANDS`."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Iterator

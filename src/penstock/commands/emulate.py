@@ -1,7 +1,5 @@
 """`penstock emulate`."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack

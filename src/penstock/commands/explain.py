@@ -1,7 +1,5 @@
 """`penstock explain` and `penstock targets`."""
 
-from __future__ import annotations
-
 import json
 
 import click

@@ -1,7 +1,5 @@
 """`penstock model`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

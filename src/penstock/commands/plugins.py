@@ -1,7 +1,5 @@
 """`penstock plugins`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`penstock reproduce`."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """`penstock score`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

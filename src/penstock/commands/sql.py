@@ -1,7 +1,5 @@
 """`penstock sql`."""
 
-from __future__ import annotations
-
 import click
 
 from penstock.cli.commandline import Command

@@ -1,7 +1,5 @@
 """Tables that are only assumed: so many rows of a schema, all alike, without packing more than one page of each kind."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

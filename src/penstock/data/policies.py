@@ -1,7 +1,5 @@
 """The policy for data that a number format does not hold, as users choose it on any engine."""
 
-from __future__ import annotations
-
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.models.numerics.policy import InputPolicy
 

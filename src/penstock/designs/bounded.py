@@ -1,7 +1,5 @@
 """Work on what a folder says, which ends where a folder of its size cannot need more."""
 
-from __future__ import annotations
-
 import ctypes
 import resource
 import threading

@@ -1,7 +1,5 @@
 """Verilog that was generated before: the same plan and the same generator give the same text."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.metadata

@@ -4,8 +4,6 @@ Digests find what was changed, cut or mixed up. They keep nobody out who compute
 or needs its user's word (docs/explanation/trust.md).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

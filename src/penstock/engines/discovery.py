@@ -1,7 +1,5 @@
 """Which engines there are."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Iterable, Iterator

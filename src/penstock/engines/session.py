@@ -1,7 +1,5 @@
 """What stays open between two calls of a design."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Protocol, Self
 

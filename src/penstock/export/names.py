@@ -1,7 +1,5 @@
 """Names of an export: of the core, and of what is made of it."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The registers of an export, as its templates see them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What PeakRDL makes of a description of registers. It runs as a program: a part of it is under the GPL."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """What a wave viewer shows first: groups of signals of the bench."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Parts of reports that are alike for every engine."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass

@@ -1,7 +1,5 @@
 """What reports on papers share: their figures as data, and tables that set them beside ours."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Points of two figures, those that no other betters in front."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reports on a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import groupby
 

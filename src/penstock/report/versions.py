@@ -1,7 +1,5 @@
 """The versions that a bug report needs."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import platform
 

@@ -1,7 +1,5 @@
 """Numbers as reports write them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 

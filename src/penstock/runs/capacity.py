@@ -1,7 +1,5 @@
 """Whether a target's memory holds a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import islice
 

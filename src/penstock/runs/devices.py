@@ -1,7 +1,5 @@
 """Devices by address: boards on a serial port or a network, and designs as whole devices in simulation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache, partial

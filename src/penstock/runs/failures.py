@@ -1,7 +1,5 @@
 """What went wrong, as a user sees it: one diagnostic and an exit code for every exception and every hardware error."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """What synthesis makes of a design, for `--backend netlist`."""
 
-from __future__ import annotations
-
 import hashlib
 
 from penstock.boards.netlist import script, synthesise

@@ -3,8 +3,6 @@
 How they come is an estimate, which a simulation keeps to the cycle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil

@@ -1,7 +1,5 @@
 """Runs in folders: what was computed as `result.npz`, and the score as data. Nothing in them is code."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scores of a table's rows, and the files that hold them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

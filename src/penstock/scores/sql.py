@@ -1,7 +1,5 @@
 """Scores as SQL: a SELECT whose float8 expression gives the scores of a table's rows, operation by operation as NumPy orders them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Functions in a PostgreSQL server: into it, anew, and out of it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The trainings behind the functions: a kernel each, what is done to its rows before, and the out tables' columns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

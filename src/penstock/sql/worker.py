@@ -1,7 +1,5 @@
 """The process that a server's function starts: rows from standard input, what is to be written to standard output. Nothing else goes in or out."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Holding the best points of a sweep against the hardware, on few rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is swept: targets, formats and values of options, and the points that they make."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ place, then the rest is dropped. What these formats cannot hold (NaN, infinities
 numbers beyond the largest one saturate.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

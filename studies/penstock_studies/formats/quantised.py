@@ -1,7 +1,5 @@
 """Formats by name for studies of accuracy: each rounds arrays of numbers, the last axis in groups."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import numpy as np

@@ -3,8 +3,6 @@
 Names are the paper's (B and H left out). Source: FuseMax (MICRO 2024); sign and order of PRM are our reading.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -3,8 +3,6 @@
 Source: FuseMax (MICRO 2024) and its public artifact.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

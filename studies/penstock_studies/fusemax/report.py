@@ -1,7 +1,5 @@
 """`penstock reproduce fusemax`: FuseMax (MICRO 2024) beside its closed form."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

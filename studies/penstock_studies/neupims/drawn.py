@@ -4,8 +4,6 @@ NeuPIMs has a unit beside each bank, so a round of attention has half the COMPs 
 takes 16 bits. Whether attention is hidden, and where state updates are computed, are the two open choices.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

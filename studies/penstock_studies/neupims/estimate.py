@@ -3,8 +3,6 @@
 Source: NeuPIMs (ASPLOS 2024), algorithm 1 and the section on scheduling; the two constants are its public simulator's.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

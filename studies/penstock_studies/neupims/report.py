@@ -1,7 +1,5 @@
 """`penstock reproduce neupims`: NeuPIMs (ASPLOS 2024) and what Pimba drew of it beside ours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import Any

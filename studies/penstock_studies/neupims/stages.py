@@ -4,8 +4,6 @@ Source: NeuPIMs (ASPLOS 2024) and its public simulator. Softmax and norms are no
 operations are not printed. Weights and activations have 16 bits.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

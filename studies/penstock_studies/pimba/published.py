@@ -1,7 +1,5 @@
 """What Pimba (MICRO 2025) printed or drew, as `published.toml` holds it."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`penstock reproduce pimba`: the figures of Pimba (MICRO 2025) beside ours, with the ratio and what explains it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Under which assumptions a system is looked at: the paper's, or ones that charge what it leaves out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

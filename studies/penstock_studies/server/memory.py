@@ -5,8 +5,6 @@ pseudo-channel. Rounds are spread over all pseudo-channels, which work side by s
 sections 5.1 and 5.5; energies as in its public simulator, which took AttAcc's.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

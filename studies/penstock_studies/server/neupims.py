@@ -1,8 +1,6 @@
 """NeuPIMs (ASPLOS 2024): attention beside banks with two row buffers, beside which the other half of a batch
 is multiplied: a system for the paper's comparison with it."""
 
-from __future__ import annotations
-
 from .assumptions import PUBLISHED, Assumptions
 from .operators import Category
 from .serving import System, serve, systems

@@ -4,8 +4,6 @@ Sizes are elements; each operator says how often a token needs it (`repeats`: la
 of the paper's latency breakdown.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal

@@ -4,8 +4,6 @@ Source: Pimba (MICRO 2025), section 5.5, and the rules of its public simulator, 
 close together.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache

@@ -4,8 +4,6 @@ Only generation is looked at, as in the paper: prompts are computed on GPUs alik
 another; GPU and units beside the banks never work at the same time.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

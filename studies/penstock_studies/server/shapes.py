@@ -5,8 +5,6 @@ are projections of the paper's: layers and width grown, the number of heads kept
 d, k and q; "dim_state" that of v. For Mamba-2 these are d_state and headdim.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

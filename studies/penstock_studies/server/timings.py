@@ -1,7 +1,5 @@
 """The memory's clocks: as published, or with row timings that keep their nanoseconds."""
 
-from __future__ import annotations
-
 import math
 
 from penstock.models.memory.dram.presets import PRESETS

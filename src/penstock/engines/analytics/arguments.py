@@ -1,7 +1,5 @@
 """What a kernel that learns from a table is compiled for: its graph with the sizes that a table gives, and what options say of a plan."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from penstock.data.assumed import fitted

@@ -1,7 +1,5 @@
 """`penstock reproduce dana`: the tables and figures of DAnA (PVLDB 11(11), 2018) beside ours."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache

@@ -1,7 +1,5 @@
 """What CPUs do for a training, to a loss at most ours: our updates in C and NumPy, from rows and from raw pages, and what MADlib does."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -9,8 +9,6 @@ So a run is several, one behind the other, each from the models of the one befor
 of all of them. Between two, the host marks line pointers as dead in the pages, which Striders step over.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

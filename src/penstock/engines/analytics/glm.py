@@ -1,7 +1,5 @@
 """Kernels that are generalised linear models, and scikit-learn's model of each as a peer."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

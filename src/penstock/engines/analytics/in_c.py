@@ -5,8 +5,6 @@ threads, which merge their parts at its end. A value that one other value uses i
 side, which g++ makes vectors of. Nothing of the hardware is in it; `dsl.analytics.interp` computes the same.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 from collections.abc import Mapping, Sequence

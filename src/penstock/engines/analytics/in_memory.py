@@ -1,7 +1,5 @@
 """What is counted and told of rows in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Exact cycles of plans on an assumed table: what the planner compares them by."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING

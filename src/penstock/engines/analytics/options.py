@@ -1,7 +1,5 @@
 """The engine's own options."""
 
-from __future__ import annotations
-
 import click
 
 from penstock.dsl.analytics.choices import PREFER

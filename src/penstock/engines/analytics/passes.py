@@ -3,8 +3,6 @@
 Forms before and after a pass are those of `penstock compile examples/linear.py --dim d=54 --print-after PASS`, cut.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Peers of a kernel that learns from a table: C made from its graph, and NumPy on whole batches, which make our updates; scikit-learn's model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whether models lie on the chip or in memory: wherever a run takes less time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from math import ceil

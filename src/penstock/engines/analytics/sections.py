@@ -1,7 +1,5 @@
 """Reports on kernels that learn from a table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from penstock.dsl.core.bind import Binding

@@ -1,7 +1,5 @@
 """`penstock reproduce bolt`: the figures of BOLT (2025) and of its artifact beside ours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """How commands that wait for others end."""
 
-from __future__ import annotations
-
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any

@@ -1,7 +1,5 @@
 """Hardware of a map that only has a configuration."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which operations a run carries out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The engine's own options."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """The passes of oblivious maps, from declaration to design."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

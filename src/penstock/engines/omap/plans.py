@@ -1,7 +1,5 @@
 """Plans of maps for a part: those that are tried, and those that no other betters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Hardware as the device of a `penstock.host.omap.process.DeviceProcess`: its program."""
 
-from __future__ import annotations
-
 import sys
 
 from penstock.host.omap.process import run_device

@@ -1,7 +1,5 @@
 """An oblivious map by linear scan, in C: what one core of this computer does in place of an engine."""
 
-from __future__ import annotations
-
 import ctypes
 from functools import cache
 from pathlib import Path

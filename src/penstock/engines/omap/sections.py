@@ -1,7 +1,5 @@
 """Reports on oblivious maps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from penstock.models.omap.config import OmapConfig

@@ -1,7 +1,5 @@
 """What recurrences are compiled for: their sizes, requests, heads, layers and format, as given or as the data have them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 """Attention: a run is one program over the cache of keys and that of values, with the softmax unit between them; a session steps caches that grow, a
 program for each token of some requests, with float64 beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any

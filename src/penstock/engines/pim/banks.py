@@ -1,7 +1,5 @@
 """What carries out the rounds of a session: golden banks, with cycles or without, or a machine."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol

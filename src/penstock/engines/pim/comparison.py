@@ -1,7 +1,5 @@
 """How far the results of a session are from float64's, layer by layer and token by token."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

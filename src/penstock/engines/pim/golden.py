@@ -3,8 +3,6 @@
 `Device` there stays the specification; tests hold this one equal to it in every bit.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from functools import cache

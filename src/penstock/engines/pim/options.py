@@ -1,7 +1,5 @@
 """The engine's own options."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import click

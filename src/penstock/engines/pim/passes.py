@@ -1,7 +1,5 @@
 """The passes of recurrences, from kernels to design."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from penstock.designs.feasible import feasible

@@ -1,7 +1,5 @@
 """The states of a session's requests in the banks: their seats, and the programs that read, write and move them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

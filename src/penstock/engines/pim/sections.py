@@ -1,7 +1,5 @@
 """Reports on recurrences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A session: requests whose states stay in the banks, over several layers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -4,8 +4,6 @@
 token. The header's metadata have the rest as JSON, and a digest of all.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

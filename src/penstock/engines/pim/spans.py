@@ -1,7 +1,5 @@
 """What the host computes, in float64 with how far it may be from that when what was read is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

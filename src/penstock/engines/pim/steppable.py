@@ -1,7 +1,5 @@
 """Whether the device and the host can step what somebody's folder says: its hardware alone does not tell."""
 
-from __future__ import annotations
-
 import math
 from graphlib import TopologicalSorter
 from typing import Any

@@ -1,7 +1,5 @@
 """The passes of fits over keys and over columns, from kernel to design."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar

@@ -3,8 +3,6 @@
 It is the CPU's side of every ratio for refits.
 """
 
-from __future__ import annotations
-
 import ctypes
 from functools import cache
 from pathlib import Path

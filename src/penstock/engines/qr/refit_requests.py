@@ -1,7 +1,5 @@
 """Which rows a fit runs on, and how many come and go: no more than can be played through."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

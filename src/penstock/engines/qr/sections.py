@@ -1,7 +1,5 @@
 """Reports on fits, and their charts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

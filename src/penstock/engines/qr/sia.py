@@ -1,7 +1,5 @@
 """`penstock reproduce sia`: the headlines of SIA (PVLDB 17(8), 2024) beside ours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Which of a table's rows each fit reads: the first ones, then those that come and go."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from penstock.dsl.core.diagnostics import Span, error

@@ -1,7 +1,5 @@
 """Fits over a table's columns as workloads: the first rows, then rows that come and go."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Arrays are those of one request's tokens, (tokens, …), in the type of the weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

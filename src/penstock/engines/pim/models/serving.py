@@ -1,7 +1,5 @@
 """Requests of a language model: ids in, ids out, the states in the banks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a folder of weights holds: a configuration and tensors by name, each held against what a layer must have."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path
