@@ -19,12 +19,11 @@ Item = TypeVar("Item")
 
 
 class Resource:
-    """What one job has at a time, for `interval` cycles.
+    """What one job has at a time, for `interval` cycles: here 3. Job a needs it from cycle 1 on, b from 2 on.
 
-        interval 3     cycle   0  1  2  3  4  5  6  7  8  9
-        a from 1 on               [=======]
-        b from 2 on                        [=======]            taken in 4
-        free           from          4        7
+        cycle      0  1  2  3  4  5  6  7
+        has it        a  a  a  b  b  b         behind both jobs `free` is 7
+        waits            b  b
 
     Where it depends on the job how long it has the resource, `free` is set instead.
     """
@@ -42,13 +41,12 @@ class Resource:
 
 
 class Credits(deque[int]):
-    """Credits for `count` jobs at a time, which are given back in their order. All are there from cycle `start` on.
+    """Credits for `count` jobs at a time, which are given back in their order: here 2. All are there from cycle `start` on.
 
-        2 credits      cycle   0  1  2  3  4  5  6  7  8
-        a                      [==========]                     given back from 4 on
-        b                         [================]            from 6 on
-        c                                  [=======]            waits for that of a
-        free           from    0  0  4        6
+        cycle      0  1  2  3  4  5  6  7
+        first      a  a  a  a  c  c            a gives its own back from 4 on, b from 6 on
+        second        b  b  b  b  b            behind both, c finds `free` to be 4
+        waits            c  c
 
     A job asks `free`, and calls `give` as soon as it is known when its credit is back. Where n jobs before it have not done so yet, it asks for item n.
     """

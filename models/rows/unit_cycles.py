@@ -214,16 +214,6 @@ class RowUnitModel:
         return max(self.waiting.free, self.ahead.free)
 
     @property
-    def arrival(self) -> int:
-        """From when on the latest row that was asked for is in its line."""
-        return self.mover.arrival
-
-    @property
-    def moved(self) -> list[int]:
-        """Addresses of rows that were fetched or written back."""
-        return self.mover.moved
-
-    @property
     def counts(self) -> Counts:
         """All tables' together."""
         counts = Counts()
@@ -254,9 +244,9 @@ class RowUnitModel:
         self.position += 1
         if self.position == self.config.batch:
             self.position, self.batch = 0, self.batch + 1
-        begin = self._goes(ready)
-        self.late += max(self.arrival - begin, 0)
-        last = max(begin, self.arrival) + self.config.beats - 1
+        begin, arrival = self._goes(ready), self.mover.arrival
+        self.late += max(arrival - begin, 0)
+        last = max(begin, arrival) + self.config.beats - 1
         self.ahead.give(last + 1)
         return last
 

@@ -139,12 +139,14 @@ class Collector:
     def _group(self, earliest: int, size: int) -> tuple[int, bool]:
         """Take so many tuples, the first transfer from cycle `earliest` on; return how many there are, and whether the epoch ends behind them.
 
-        With one Strider, two slots, and tuples of two beats (L: from the issue that completes a tuple to its being taken up):
+        Tuples of two beats, each of which can be taken up two cycles behind its loop start, through two slots:
 
-            loop start      a     b     .  .  c           c: until the slot of a is free
-            taken up              a              b        L behind the issue, and behind the last beat before
-            transfers                a  a           b  b
-            slot of a       [=================]           free again with the last beat
+            cycle         0  1  2  3  4  5  6  7  8
+            loop start    a  b  c  c  c                 c waits for the slot of a
+            taken up            a     b     c           with the last beat before
+            transfers              a  a  b  b  c  c
+            slots         a  a  a  a  c  c  c  c
+                             b  b  b  b  b
         """
         more, pipe, left = self.config.beats - 1, self.pipe, size
         while True:

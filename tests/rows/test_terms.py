@@ -58,7 +58,7 @@ def test_each_term_is_reached(
     made = parse_memory(memory)
     terms = row_terms(unit, trace[:, None], [0], made, 1, Deal())
     found = ran(unit, trace, made)
-    cycles = max(found.arrival, found.free)
+    cycles = max(found.mover.arrival, found.free)
     assert max(terms._fields, key=lambda name: getattr(terms, name)) == term, terms
     assert max(terms) <= cycles <= 1.1 * max(terms), (terms, cycles)
 

@@ -81,7 +81,7 @@ def row_counters(
                 f"hottest_row.{table.models[0]}": row,
                 f"hottest_lookups.{table.models[0]}": times,
             }
-    if bank := busiest_bank(memory, unit.moved, deal):
+    if bank := busiest_bank(memory, unit.mover.moved, deal):
         counters |= dict(zip(("busiest_bank", "busiest_bank_rows"), bank, strict=True))
     return counters
 
