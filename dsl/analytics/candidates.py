@@ -19,7 +19,7 @@ from ...models.analytics.config import (
 from ...models.analytics.reorder import window
 from ...models.analytics.resources import estimate
 from ...models.analytics.shell import blocks
-from ...models.feasible import slower
+from ...models.derating import slower
 from ...models.heap import page
 from ...models.heap.schema import TYPES, Schema
 from ...models.memory.dealt import CHUNK_BITS, MOST_BUS_BYTES, Deal, at_random

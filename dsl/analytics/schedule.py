@@ -14,7 +14,7 @@ from ...models.analytics.timing import latency
 from ...models.numerics.formats import Format
 from .distances import Distances
 from .lower import Program
-from .placing import Placement, Use
+from .reservations import Placement, Use
 from .search import search
 from .times import Times, least_interval
 

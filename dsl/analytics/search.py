@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from .distances import Distances
-from .placing import Placement
+from .reservations import Placement
 
 #: places that are tried in an order of the operations, for each of them, and such orders
 _PLACES, _ORDERS = 4, 8

@@ -1,4 +1,4 @@
-"""One lane of a merge tree over the threads, with the step that accumulates a batch's groups."""
+"""One lane of a merge tree over the threads, with the step that accumulates a batch's groups. The tree itself is `datapath.tree`."""
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring

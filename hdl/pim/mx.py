@@ -1,4 +1,4 @@
-"""The unit's datapath for MX8, bit for bit as `models.pim.unit.MxUnit`."""
+"""The datapath of a state-update unit in MX8: a new state is S − c S + k v, rounded by `hdl.arith.mx.renormalise`; bit for bit `models.pim.unit.MxUnit`."""
 
 from types import SimpleNamespace
 from typing import Any, NamedTuple

@@ -1,4 +1,7 @@
-"""What a driver needs of the way to a device, whatever that is: a serial line, a network, a simulation."""
+"""What a driver needs of the way to a device, whatever that is: a serial line, a network, a simulation.
+
+Each way sends again by itself what is lost; `Statistics.again` counts it.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

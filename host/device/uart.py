@@ -7,8 +7,8 @@ from concurrent.futures import CancelledError, wait
 from typing import Any, TypeVar
 
 from ...models.link.frames import Space
-from .client import Client
 from .errors import DeviceError, LinkError
+from .serial_client import Client
 from .transport import Refused, seconds
 
 #: of boards, unless the design's folder says otherwise

@@ -18,9 +18,9 @@ from ...models.link.ethernet import PORT
 from ...models.link.frames import FrameError, Space, Status
 from ...models.link.pushes import PIECE, describe
 from .errors import DeviceError, LinkError
-from .session import Piece, Session, pushing
 from .transport import Piece as Pushed
 from .transport import Refused, Statistics, seconds
+from .udp_session import Piece, Session, pushing
 
 #: longest sleep in seconds during a call, so that an interrupt or `close` ends it; longest wait for the answer to a closing
 _INTERRUPTIBLE, _FAREWELL = 0.2, 0.3

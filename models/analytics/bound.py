@@ -1,6 +1,6 @@
 """The bound of a run of a plan, term by term, and the bound of the machine that it is on.
 
-Terms that every plan has are explained in `models.bound_terms`, terms of rows in memory in `models.rows.bound`.
+A further term is a field of `Bound` and its cycles in `bound`. Terms that every plan has are explained in `models.bound_terms`.
 """
 
 from collections.abc import Mapping
@@ -19,16 +19,19 @@ from .waits import Waits
 
 @dataclass(frozen=True)
 class Bound(Terms):
-    """The least cycles of a run, by what needs them; where pages come through a ring, its workload sets `link`."""
+    """The least cycles of a run, by what needs them."""
 
     memory: int
     operations: int
     recurrence: int
+    #: of rows in memory: `models.rows.bound.RowTerms`
     lookups: int = 0
     channel: int = 0
     lanes: int = 0
     banks: int = 0
+    #: of the row that changes most often: `models.analytics.waits`
     changes: int = 0
+    #: in which pages come through a ring (`models.ring`); the workload sets it
     link: int = 0
 
 
@@ -63,12 +66,12 @@ def bound(
                 if unit >= 0:
                     work[unit] = work.get(unit, 0) + op.beats
     return Bound(
-        memory.least(busiest // plan.bus_bytes, _words(plan, scores), plan.bus_bytes),
-        groups * max(work.values(), default=0),
-        batches * int(plan.notes["recurrence"])
+        memory=memory.least(busiest // plan.bus_bytes, _words(plan, scores), plan.bus_bytes),
+        operations=groups * max(work.values(), default=0),
+        recurrence=batches * int(plan.notes["recurrence"])
         + max(groups - batches, 0) * int(plan.notes["interval"]),
-        *by_rows,
-        chain,
+        **by_rows._asdict(),
+        changes=chain,
     )
 
 

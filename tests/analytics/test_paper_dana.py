@@ -11,7 +11,7 @@ import pytest
 from penstock.dsl.analytics import interp
 from penstock.dsl.core.load import from_text
 from penstock.engines.analytics import dana, equal_loss
-from penstock.models.feasible import fullest
+from penstock.models.derating import fullest
 from penstock.report.papers import Cell, beside, figures, geomean, number, records
 from penstock.report.parts import Chart, Grid
 

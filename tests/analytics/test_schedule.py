@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, seed, settings
 
 from penstock.api import compile
 from penstock.dsl.analytics.lower import lower
-from penstock.dsl.analytics.placing import Table as Busy
-from penstock.dsl.analytics.placing import turned
 from penstock.dsl.analytics.plan import Choices, choose
+from penstock.dsl.analytics.reservations import Table as Busy
+from penstock.dsl.analytics.reservations import turned
 from penstock.dsl.analytics.schedule import blocking, schedule
 from penstock.dsl.core.bind import bind, schema_for
 from penstock.dsl.core.load import from_text, load_kernel

@@ -68,7 +68,7 @@ _REASONS = {
     "dsl/core/python.py _declared linecache.getlines": _RUN,
     "dsl/core/python.py _remade pickle.loads": _PIPE,
     "dsl/core/text.py _parser .read_text": _PACKAGE,
-    "host/device/client.py Client._readable os.read": _SYSTEM,
+    "host/device/serial_client.py Client._readable os.read": _SYSTEM,
     "host/device/emulation.py tapped os.open": _SYSTEM,
     "host/device/emulation.py tapped os.read": _SYSTEM,
     "host/learned_index/snapshot.py _replace open": _WRITTEN,

@@ -1,4 +1,4 @@
-"""models/link/envelope.py and the host's end of it (host/device/session.py) on bad networks."""
+"""models/link/envelope.py and the host's end of it (host/device/udp_session.py) on bad networks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from penstock.host.device.errors import LinkError
-from penstock.host.device.session import Session
+from penstock.host.device.udp_session import Session
 from penstock.models.link.device import Device, Identity
 from penstock.models.link.envelope import (
     ASK,

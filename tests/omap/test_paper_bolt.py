@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.engines.omap import bolt
-from penstock.models.feasible import fullest
+from penstock.models.derating import fullest
 from penstock.models.omap.config import OmapConfig
 from penstock.report.papers import figures, records
 from penstock.report.parts import Grid

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from penstock.engines.qr import sia
-from penstock.models.feasible import fullest
+from penstock.models.derating import fullest
 from penstock.report.papers import figures
 from testbench.command_line import told
 

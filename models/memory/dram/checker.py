@@ -1,4 +1,7 @@
-"""The rules of a DRAM, command by command: when the next one may come, and whether one that came was right."""
+"""The rules of a DRAM, command by command: when the next one may come, and whether one that came was right.
+
+The controller asks it for the cycle of every command, so the rules of `commands` are the memory's timing.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,5 @@
-"""Whether what was chosen can be built: judged once, for every engine and command."""
+"""Whether a part holds what was chosen, and at which clock, for every engine and command: a part that is nearly full has a slower one
+(`models.derating`), for which a plan is chosen anew."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from penstock.boards.clocks import REACH, chosen_clock
 from penstock.dsl.core.diagnostics import Diagnostic, Span, error
-from penstock.models.feasible import derated, fullest
+from penstock.models.derating import derated, fullest
 from penstock.models.resources import AIM, FILL
 from penstock.models.target import ASSUMED, Clock, Target
 from penstock.passes.forms import Designed, Form, Origin

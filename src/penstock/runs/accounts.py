@@ -13,8 +13,8 @@ from fractions import Fraction
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from penstock.models.derating import fullest
 from penstock.models.energy import Carbon, Embodied, Energy, embodied, energy
-from penstock.models.feasible import fullest
 from penstock.models.feed import Decoded, Seconds, run_seconds
 from penstock.models.link.kinds import Link
 from penstock.models.memory import Dram, Memory

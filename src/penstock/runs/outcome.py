@@ -1,5 +1,4 @@
-"""What a command found out, and the one JSON object of it (the same keys for every engine and
-command)."""
+"""What a command found out: the one JSON object of it, with the same keys for every engine and command, and where runs of two backends differ."""
 
 from __future__ import annotations
 

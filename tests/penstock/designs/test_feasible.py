@@ -14,7 +14,7 @@ from penstock.api import compile, load_kernel
 from penstock.cli.main import run
 from penstock.engines.base import Given
 from penstock.engines.discovery import engine_of
-from penstock.models.feasible import derated
+from penstock.models.derating import derated
 from penstock.models.resources import Resources
 from penstock.targets import target_named
 from testbench.points import claims, judged, reported

@@ -14,7 +14,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from penstock.hdl.soc.soc import Soc
-from penstock.host.device.session import Session
+from penstock.host.device.udp_session import Session
 from penstock.models.link.envelope import LONGEST
 from penstock.models.link.kinds import KINDS
 from penstock.models.memory.blockram import block_ram

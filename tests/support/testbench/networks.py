@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 from penstock.host.device.errors import LinkError
-from penstock.host.device.session import Piece, Session
 from penstock.host.device.transport import Refused
+from penstock.host.device.udp_session import Piece, Session
 from penstock.models.link.device import Device, Identity
 from penstock.models.link.envelope import OPENING, encode
 from penstock.models.link.frames import Request, Response, Space

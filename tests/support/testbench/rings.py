@@ -10,8 +10,8 @@ import numpy as np
 from penstock.host.device.device import Device
 from penstock.host.device.errors import LinkError
 from penstock.host.device.machine import DeviceMachine
-from penstock.host.device.session import Piece, Session, pushing
 from penstock.host.device.transport import Piece as Pushed
+from penstock.host.device.udp_session import Piece, Session, pushing
 from penstock.models.errors import ErrorCode
 from penstock.models.link.device import Device as GoldenDevice
 from penstock.models.link.device import Identity

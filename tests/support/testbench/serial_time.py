@@ -1,4 +1,4 @@
-"""A device in simulation behind a UART: host, line and device in one time, the device's cycles. The host is `host.device.client`, which thinks in no time."""
+"""A device in simulation behind a UART: host, line and device in one time, the device's cycles. The host, `host.device.serial_client`, thinks in no time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from penstock.host.device.client import Client
+from penstock.host.device.serial_client import Client
 from penstock.host.device.transport import Refused
 from penstock.models.link.frames import Space
 from penstock.models.link.timing import BYTE_BITS, SIMULATED_DIVISOR
@@ -101,7 +101,7 @@ def serial_line(board: Board, clock_hz: int) -> Iterator[OnSerial]:
         fileno=line.host.fileno, close=lambda: None, reset_input_buffer=lambda: None
     )
     clock = SimpleNamespace(monotonic=lambda: line.now)
-    module = "penstock.host.device.client"
+    module = "penstock.host.device.serial_client"
     with (
         patch(f"{module}.serial.Serial", lambda *_, **__: port),
         patch(f"{module}.time", clock),

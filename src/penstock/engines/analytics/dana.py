@@ -12,7 +12,7 @@ from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
 from penstock.host.sources import Table
-from penstock.models.feasible import fullest
+from penstock.models.derating import fullest
 from penstock.models.feed import Decoded, Seconds, run_seconds
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.heap.writer import write_heap

@@ -1,4 +1,7 @@
-"""Whether models lie on the chip or in memory: wherever a run takes less time."""
+"""Whether models that would fit on the chip lie in memory all the same, because a run is quicker: the last of three decisions.
+
+The two before it are in `dsl.analytics.plan.choose`: the user asks for memory (`--place`, `--hot`, `--dedupe`), or the chip does not hold the rows.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,8 +10,8 @@ from math import ceil
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.engines.base import Given
 from penstock.host.sources import SourceError, Table
+from penstock.models.derating import slower
 from penstock.models.errors import RunError
-from penstock.models.feasible import slower
 
 from .design import AnalyticsDesign
 from .measure import sample_of

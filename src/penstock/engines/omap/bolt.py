@@ -10,7 +10,7 @@ from penstock.api import compile
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.omap.kernel import ObliviousMap
 from penstock.dsl.omap.kernel import bytes as bytes_
-from penstock.models.feasible import fullest
+from penstock.models.derating import fullest
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.cycles import Public, bound, run
 from penstock.models.omap.pairs import PairSource

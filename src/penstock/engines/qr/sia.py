@@ -8,7 +8,7 @@ from typing import Any
 from penstock.api import compile
 from penstock.dsl.core.load import from_text
 from penstock.dsl.qr.plan import Load
-from penstock.models.feasible import fullest
+from penstock.models.derating import fullest
 from penstock.models.qr.cycles import Work, run
 from penstock.models.qr.layout import Size
 from penstock.models.target import Clock, Target

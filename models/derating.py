@@ -1,4 +1,4 @@
-"""The clock of a part by how full it is."""
+"""The clock of a part by how full it is. Whether a part holds a design is `penstock.designs.feasible`."""
 
 from .resources import AIM, Resources
 from .target import Capacity, Target

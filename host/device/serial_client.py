@@ -1,4 +1,6 @@
-"""The host's end of the link: requests in flight, retries, time-outs. Everything here runs in one event loop.
+"""Requests over a serial line: which are in flight, when each is sent again, when the device is given up. Over UDP: `udp_session`.
+
+Everything here runs in one event loop.
 
 How losses are found, on a line that keeps order: an answer to a request says that those sent before it which are not answered were lost, and they are
 sent again at once; a nack or a spoilt answer says so of the only one under way; for the rest there is a timer that follows the time that answers take

@@ -1,4 +1,4 @@
-"""Operations on units: who is on which one from when on, and what is free."""
+"""Reservations of units by cycle: which operation of a schedule has which unit from when on, and what is free."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product

@@ -1,4 +1,6 @@
-"""The host's end of the envelope (`models.link.envelope`), with neither socket nor clock: what to send and when, and what answers mean.
+"""Requests over UDP: what to send, when each datagram is sent again, what answers mean. Over a serial line: `serial_client`.
+
+It is the host's end of the envelope (`models.link.envelope`), with neither socket nor clock.
 
 Losses: an answer that tells of a request says that those are lost which were sent more than `_REORDERED` datagrams before it and which its bitmap
 lacks; they are sent again at once. Of one that was sent twice the first is taken for the one that came, as it may have been late. For the rest
