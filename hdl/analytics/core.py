@@ -13,7 +13,7 @@ from ...models.analytics.waits import in_unit
 from ...models.numerics.formats import Float
 from ..index import index, index_range
 from ..modules import Parts, module_name
-from ..rows.pending import Pending
+from ..rows.same_place import Pending
 from .beats import beat_members, beat_ports
 from .control import Delay, Destination, Loops
 from .datapath import Control, Datapath, Reduction, Write

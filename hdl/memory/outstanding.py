@@ -1,4 +1,4 @@
-"""What was begun on a bus and has not ended."""
+"""Whether all that was begun on a bus has ended. What limits it is `reader.BurstReader` and `writer.BurstWriter`."""
 
 from amaranth.hdl import Module, Mux, Signal, Value
 

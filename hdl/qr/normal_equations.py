@@ -1,4 +1,5 @@
-"""What a job's changes add to c = Aᵀb and to AᵀA: exact integers, two banks; and the memo's words plus that."""
+"""What the changes of a refit add to c = Aᵀb and to AᵀA, exact integers in two banks, and the memo's words plus that. Sums of fits over tables are
+`table_sums`."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Devices on each kind of line."""
+"""Devices on a serial port, and in simulation behind one. Which scheme opens which transport is `penstock.runs.devices.transports`."""
 
 from contextlib import ExitStack
 from functools import partial

@@ -2,7 +2,7 @@
 
 A batch's changes go beat by beat to their rows, each operation's in the cycles that the schedule says. A beat waits while one that changes the same
 place of the same row is in its unit, and all others wait with it; nothing else waits. The beat behind one that was taken in cycle t is taken in
-t + 1 + latency at the earliest. The hardware: `hdl.rows.pending.Pending`.
+t + 1 + latency at the earliest. The hardware: `hdl.rows.same_place.Pending`.
 """
 
 from __future__ import annotations

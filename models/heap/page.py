@@ -149,3 +149,22 @@ def max_tuple_size(page_size: int) -> int:
 def max_line_pointers(page_size: int) -> int:
     """Return how many line pointers a heap page may have (MaxHeapTuplesPerPage)."""
     return (page_size - PAGE_HEADER_SIZE) // (align(TUPLE_HEADER_SIZE) + LP_SIZE)
+
+
+def visible_by_hints(infomask: int) -> bool | None:
+    """Whether a tuple is visible by its hint bits; None where they do not decide."""
+    if infomask & HEAP_MOVED:
+        return None
+    inserted = infomask & HEAP_XMIN_FROZEN
+    if inserted in (0, HEAP_XMIN_INVALID):
+        return False if inserted else None
+    # locked, as servers before 9.3 wrote it
+    locked = (
+        infomask & (HEAP_XMAX_IS_MULTI | HEAP_XMAX_EXCL_LOCK | HEAP_XMAX_KEYSHR_LOCK)
+        == HEAP_XMAX_EXCL_LOCK
+    )
+    if infomask & (HEAP_XMAX_INVALID | HEAP_XMAX_LOCK_ONLY) or locked:
+        return True
+    if infomask & HEAP_XMAX_IS_MULTI:
+        return None
+    return False if infomask & HEAP_XMAX_COMMITTED else None

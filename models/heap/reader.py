@@ -91,24 +91,6 @@ def _lines(schema: Schema, block: int, page: npt.NDArray[np.uint8]) -> npt.NDArr
     )
 
 
-def _visible(all_visible: bool, infomask: int) -> bool | None:
-    """Judge a tuple by its page; None where the page does not decide."""
-    if all_visible:
-        return True
-    if infomask & p.HEAP_MOVED:
-        return None
-    inserted = infomask & p.HEAP_XMIN_FROZEN
-    if inserted == p.HEAP_XMIN_INVALID:
-        return False
-    if inserted == 0:
-        return None
-    if infomask & p.HEAP_XMAX_INVALID or infomask & p.HEAP_XMAX_LOCK_ONLY:
-        return True
-    if infomask & p.HEAP_XMAX_IS_MULTI:
-        return None
-    return False if infomask & p.HEAP_XMAX_COMMITTED else None
-
-
 def _tuples(schema: Schema, block: int, page: npt.NDArray[np.uint8]) -> list[tuple[int, bytes]]:
     """Return the visible tuples of a page with their line numbers."""
     all_visible = bool(page[10] & p.PD_ALL_VISIBLE)
@@ -122,7 +104,7 @@ def _tuples(schema: Schema, block: int, page: npt.NDArray[np.uint8]) -> list[tup
             raise ValueError(
                 f"block {block}, line pointer {line}: a tuple of {length} bytes at {offset}"
             )
-        seen = _visible(all_visible, int.from_bytes(stored[20:22], "little"))
+        seen = all_visible or p.visible_by_hints(int.from_bytes(stored[20:22], "little"))
         if seen is None:
             raise ValueError(
                 f"block {block}, line pointer {line}: the page does not decide whether the row is visible; "
@@ -265,7 +247,7 @@ def _read_uniform(
         not same.all()
         or infomask & p.HEAP_HASNULL
         or natts != len(schema.columns)
-        or not _visible(all_visible, infomask)
+        or not (all_visible or p.visible_by_hints(infomask))
     ):
         return None
     return _columns(schema, wanted, stored)

@@ -44,12 +44,13 @@ An array has one dimension, no NULL bitmap, the right element type, the expected
 else ARRAY_SHAPE. Headers have 1 or 4 bytes. One that is compressed or out of line is TUPLE_EXTERNAL. Text is stepped over with headers of
 1 and 4 bytes, compressed or on disk; other external kinds are TUPLE_EXTERNAL. What leaves the tuple is TUPLE_LENGTH.
 
-**Values** of a tuple, when all of it was read (`judge`): a value that the number format does not hold is VALUE_OVERFLOW or VALUE_NAN, unless
+**Values** of a tuple, when all of it was read (`strider.judge`): a value that the number format does not hold is VALUE_OVERFLOW or VALUE_NAN, unless
 the policy of the walk goes on; with `on_nan = "skip"` a tuple with a NaN is left out, whatever else it holds. The first in the order of
 delivery is reported, by its flat position.
 
 **Integers** that name rows of a model are delivered as they are, dates as days since 2000-01-01, to the flat positions that the layout lists
-with how far each counts. One that is negative or counts too far is VALUE_INDEX, in the same order; no policy goes on.
+with how far each counts. One that is negative or counts too far is VALUE_INDEX, in the same order; where `Integer.leaves`, the tuple is left out
+and counted.
 
 Padding: a byte other than 0 where an unaligned value might start is a 1-byte header if it is odd, else an error (ARRAY_SHAPE, or TUPLE_LENGTH
 where the value is stepped over).
@@ -148,24 +149,6 @@ def check_header(columns: int, natts: int, nulls: bool, hoff: int, length: int) 
         return PageError.TUPLE_NATTS
     least = p.TUPLE_BITMAP + (-(-natts // 8) if nulls else 0)
     return PageError.TUPLE_HEADER if hoff % p.ALIGN or not least <= hoff <= length else ErrorCode.OK
-
-
-def judge(infomask: int) -> bool | None:
-    """Whether a tuple is visible by its hint bits; None where they do not decide."""
-    if infomask & p.HEAP_MOVED:
-        return None
-    inserted = infomask & p.HEAP_XMIN_FROZEN
-    if inserted in (0, p.HEAP_XMIN_INVALID):
-        return False if inserted else None
-    locked = (
-        infomask & (p.HEAP_XMAX_IS_MULTI | p.HEAP_XMAX_EXCL_LOCK | p.HEAP_XMAX_KEYSHR_LOCK)
-        == p.HEAP_XMAX_EXCL_LOCK
-    )
-    if infomask & (p.HEAP_XMAX_INVALID | p.HEAP_XMAX_LOCK_ONLY) or locked:
-        return True
-    if infomask & p.HEAP_XMAX_IS_MULTI:
-        return None
-    return False if infomask & p.HEAP_XMAX_COMMITTED else None
 
 
 def array_header(element: str, count: int, short: bool) -> bytes:
@@ -409,7 +392,7 @@ def _walk_lines(page: PageBytes, walk: WalkConfig, values: _Values, rows: _Rows)
         offset, flags, length = line_pointer(page, line, count)
         if flags != p.LP_NORMAL:
             continue
-        seen = everything or judge(page.word(offset + 20, 2))
+        seen = everything or p.visible_by_hints(page.word(offset + 20, 2))
         if seen is None:
             raise Stop(PageError.TUPLE_VISIBILITY, line)
         complete = seen and _walk_tuple(

@@ -1,4 +1,4 @@
-"""What the values of whole tuples do that the number format does not hold.
+"""Judges whole tuples by their values: which are left out, which value is the error, what is counted. Visibility is `heap.page.visible_by_hints`.
 
 A tuple's values are judged when all of it was read: what is wrong with its bytes comes first. A NaN
 under "skip" leaves the tuple out, whatever else it holds. Else the first value, in the order of

@@ -42,7 +42,6 @@ from .golden import (
     Stop,
     array_header,
     check_header,
-    judge,
     line_pointer,
     lines,
 )
@@ -273,7 +272,7 @@ class StriderMachine:
         )
         natts &= p.HEAP_NATTS_MASK
         nulls = bool(infomask & p.HEAP_HASNULL)
-        seen = self.front.shows_all or judge(infomask)
+        seen = self.front.shows_all or p.visible_by_hints(infomask)
         fault: HardwareCode = ErrorCode.OK
         if seen is None:
             fault = PageError.TUPLE_VISIBILITY

@@ -48,7 +48,7 @@ def _gather(flat: NDArray[np.uint8], at: NDArray[np.int64], count: int) -> NDArr
 
 
 def _visible(infomask: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """`golden.judge(infomask) is True`, for many."""
+    """`heap.page.visible_by_hints(infomask) is True`, for many."""
     inserted = (infomask & p.HEAP_XMIN_COMMITTED != 0) & (infomask & p.HEAP_MOVED == 0)
     locked = (
         infomask & (p.HEAP_XMAX_IS_MULTI | p.HEAP_XMAX_EXCL_LOCK | p.HEAP_XMAX_KEYSHR_LOCK)

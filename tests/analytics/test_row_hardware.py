@@ -16,7 +16,7 @@ import penstock as ps
 from penstock.dsl.core.load import from_text
 from penstock.engines.base import Given
 from penstock.hdl.analytics.store import Store
-from penstock.hdl.rows.pending import Pending
+from penstock.hdl.rows.same_place import Pending
 from penstock.host.sources import Table
 from penstock.models.analytics.shell import blocks
 from penstock.models.heap.schema import Column, Schema

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from penstock.models.heap import page as layout
 from penstock.models.heap.checksum import checksum
 from penstock.models.heap.page import LP_DEAD, LP_REDIRECT, LP_UNUSED, split_line_pointer
 from penstock.models.heap.reader import read_heap
 from penstock.models.heap.schema import Schema
+from penstock.models.strider.table import _visible
 
 DATA = Path(__file__).parent / "data"
 CASES = sorted(path.stem for path in DATA.glob("*.npz"))
@@ -94,3 +96,35 @@ def test_corrupt_pages_give_rows_or_a_message(name: str) -> None:
             assert str(error).startswith("block ") or "utf-8" in str(error)
         else:
             assert len({len(values) for values in columns.values()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("xmax", "read"),
+    [
+        (layout.HEAP_XMAX_COMMITTED, False),
+        (
+            layout.HEAP_XMAX_COMMITTED | layout.HEAP_XMAX_EXCL_LOCK,
+            True,
+        ),  # as servers before 9.3 lock
+        (layout.HEAP_XMAX_COMMITTED | layout.HEAP_XMAX_LOCK_ONLY, True),
+        (layout.HEAP_XMAX_INVALID, True),
+    ],
+)
+def test_rows_that_were_locked_or_deleted(xmax: int, read: bool) -> None:
+    schema, pages, _ = next(case for case in map(load, CASES) if case[2]["expect"] == "rows")
+    pages = pages.copy()
+    for block in pages:
+        block[10] &= ~np.uint8(layout.PD_ALL_VISIBLE)
+        lower = int.from_bytes(block[12:14].tobytes(), "little")
+        for word in block[layout.PAGE_HEADER_SIZE : lower].view("<u4"):
+            offset, flags, _ = split_line_pointer(int(word))
+            if flags == layout.LP_NORMAL:
+                mask = block[offset + 20 : offset + 22].view("<u2")
+                mask[0] = mask[0] & 0x000F | layout.HEAP_XMIN_COMMITTED | xmax
+    columns = read_heap(schema, pages)
+    assert (len(next(iter(columns.values()))) > 0) == read
+
+
+def test_hints_of_one_tuple_and_of_many() -> None:
+    masks = np.arange(1 << 16)
+    assert _visible(masks).tolist() == [layout.visible_by_hints(int(m)) is True for m in masks]

@@ -1,5 +1,9 @@
 """Whether a part holds what was chosen, and at which clock, for every engine and command: a part that is nearly full has a slower one
-(`models.derating`), for which a plan is chosen anew."""
+(`models.derating`), for which a plan is chosen anew.
+
+Planners raise E601 themselves where no candidate fits (`dsl.analytics.unplanned`, `dsl.qr.plan`, passes of `omap` and `pim`). What does fit is looked
+for in `penstock.passes.compiling`.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from penstock.hdl.analytics.reorder import Reorder
 from penstock.hdl.rows import directory, lookup, mover, port
 from penstock.hdl.rows.lookup import LookUp
 from penstock.hdl.rows.mover import Mover
-from penstock.hdl.rows.pending import Pending
+from penstock.hdl.rows.same_place import Pending
 from penstock.hdl.rows.unit import RowUnit
 from penstock.models.rows import unit
 from penstock.models.rows.unit import Place, RowTable, RowUnitConfig
@@ -251,7 +251,7 @@ def moves() -> Bench:
 
 
 _REORDER = "hdl.analytics.reorder"
-_PENDING, _BEATS = "hdl.rows.pending", "hdl.analytics.beats"
+_PENDING, _BEATS = "hdl.rows.same_place", "hdl.analytics.beats"
 _LOOKUP, _DIRECTORY, _MOVER = "hdl.rows.lookup", "hdl.rows.directory", "hdl.rows.mover"
 
 PROOFS = [
@@ -275,7 +275,7 @@ PROOFS = [
         ),
     ),
     Proof(
-        "hdl.rows.pending.Pending",
+        "hdl.rows.same_place.Pending",
         "no change of a row passes an earlier one of it, by the same operation or another; none waits longer than the longest is in its unit",
         pending,
         (

@@ -1,4 +1,8 @@
-"""Changes of rows that are under way, and those that wait for them."""
+"""A change of a row is held back while an earlier one of the same place is in its unit.
+
+Nothing here waits for memory: a tuple waits for its rows in `gate`, a row for its own write-back in `mover`, and several channels are put in order
+by `hdl.memory.dealt`.
+"""
 
 from collections.abc import Mapping, Sequence
 
