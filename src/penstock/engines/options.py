@@ -117,11 +117,15 @@ class IPAddress(click.ParamType):
 
 @dataclass(frozen=True)
 class Option:
-    """An option of an engine's own.
+    """An option that an engine adds to the command line and to the functions of Python.
 
-    `name`: in `Given.options`; `type` and `metavar`: as click has them; `repeated`: its values are pairs,
-    gathered by name; `plans`: a plan depends on it; `forces`: it fixes what the planner chooses otherwise;
-    `flagged`: it has no value; `flag`: as it is typed, the name's unless given.
+    * `name`: its key in `Given.options`.
+    * `type`, `metavar`: as click takes them.
+    * `repeated`: it may be given several times, as `name=value`; the values are gathered by name.
+    * `plans`: the plan depends on it.
+    * `forces`: it fixes what the planner chooses otherwise; where nothing fits, messages suggest leaving it out.
+    * `flagged`: a switch, without a value.
+    * `flag`: as it is typed; made from the name unless given.
     """
 
     name: str
@@ -138,7 +142,8 @@ class Option:
         object.__setattr__(self, "flag", self.flag or f"--{self.name.replace('_', '-')}")
 
     def taken(self, value: Any) -> Any:
-        """Return a value of Python's as the command line takes it. Raises OptionError where it does not."""
+        """Return an option's value from Python as the command line reads it: a text of a type that is made of text is
+        read. Raises OptionError for a value that the command line would refuse."""
         kind = self.type
         if isinstance(kind, click.Choice):
             if value is not None and value not in kind.choices:
@@ -147,16 +152,12 @@ class Option:
             if not (value is None or isinstance(value, Mapping)):
                 raise bad_value(self.name, f"it must give values by name, not {value!r}")
         elif value is not None and (isinstance(kind, click.ParamType) or isinstance(value, str)):
-            # what is made of a text is given as it is made, as a tuple of names
-            converted = self._converted(kind, value)
-            return converted if isinstance(kind, (Count, Number, Law)) else value
+            # for a plain function or class, a value that is no text is already what it makes
+            try:
+                return click.types.convert_type(kind).convert(value, None, None)
+            except click.BadParameter as problem:
+                raise bad_value(self.name, problem.message) from None
         return value
-
-    def _converted(self, kind: Any, value: Any) -> Any:
-        try:
-            return click.types.convert_type(kind).convert(value, None, None)
-        except click.BadParameter as problem:
-            raise bad_value(self.name, problem.message) from None
 
     def parameter(self) -> click.Option:
         """Return what click reads."""
@@ -266,7 +267,7 @@ TABLE = (
     ),
     Option(
         "pages",
-        None,
+        bool,
         None,
         "Insist on a server's own pages; without it, rows are read where pages cannot serve.",
         flagged=True,
@@ -276,8 +277,8 @@ TABLE = (
 
 @dataclass(frozen=True)
 class Request:
-    """One command line, read. What was not given is None, or absent from `own`, the options of
-    engines by name."""
+    """The options of one command line: those of all engines, and in `own` by name those of single engines. An option that was not given is None, or absent
+    from `own`."""
 
     kernel: str
     data: str | None = None
@@ -303,7 +304,7 @@ class Request:
         return f"{self.data}{'' if self.data.endswith(':') else ','}seed={self.seed}"
 
     def plans(self, options: Sequence[Option]) -> bool:
-        """Return whether anything was said about a plan; `options`: of the engine."""
+        """Return whether an option was given on which the plan depends; `options`: those of the engine."""
         shared = (self.target, self.format, self.memory, self.link, self.bus)
         values = (self.own.get(option.name) for option in options if option.plans)
         return any(value is not None for value in (*shared, *values))

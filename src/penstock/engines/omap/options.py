@@ -13,8 +13,6 @@ class _Size(click.ParamType):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
         text = str(value).strip()
         unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
         digits = text[:-1] if unit > 1 else text
@@ -42,7 +40,7 @@ _PLAN = tuple(
         ),
         (
             "rounds",
-            click.IntRange(1, 4),
+            Count(1, 4),
             "R",
             "Rounds of a cipher core a cycle: 1, 2 or 4.  [default: 2]",
         ),
@@ -54,7 +52,7 @@ _PLAN = tuple(
         ),
         (
             "channels",
-            click.IntRange(1, 8),
+            Count(1, 8),
             "N",
             "Channels of HBM that each of a map's ports has: 1, 2, 4 or 8.  [default: planned]",
         ),
