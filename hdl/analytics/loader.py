@@ -17,8 +17,8 @@ def beat_layout(plan: AnalyticsPlan) -> data.StructLayout:
 class Loader(wiring.Component):
     """Deals a port's tuples to its threads, group by group, into a ring of `plan.striders.input_slots` slots.
 
-    A group is complete when each of the port's threads has a tuple, when the batch is full, or when the epoch ends. A beat accepted in cycle
-    t lies in the slot from t + 1 on; so does what is said of the group here.
+    A group is complete when each of the port's threads has a tuple, when the batch is full, or when the epoch ends within it. A beat accepted in
+    cycle t can be read from its slot from cycle t + 1 on; `available`, `count`, `ended` and `final` change in t + 1, too.
     """
 
     def __init__(self, plan: AnalyticsPlan):
@@ -28,7 +28,8 @@ class Loader(wiring.Component):
             {
                 # beats of tuples and end tokens; taken while a slot is free and the epoch goes on
                 "i": In(stream.Signature(beat_layout(plan))),
-                # writes to the threads' slots, see `Core`
+                # writes to the threads' slots: which threads (a bit each), slot, beat, codes; as
+                # `load…` of `hdl.analytics.core.Core`
                 "load": Out(per_port),
                 "load_slot": Out(index_range(plan.striders.input_slots)),
                 "load_beat": Out(index_range(plan.layout.beats)),
@@ -39,23 +40,21 @@ class Loader(wiring.Component):
                 "ended": Out(1),  # no more tuples of this epoch will come
                 # the epoch has ended and at most the group that waits is left of it
                 "final": Out(1),
-                # the engine starts a group (an ended port without one sits it out)
+                # the engine starts a group on all ports at once. A port that has no tuples left in this
+                # epoch takes no part, but uses up a slot: slots and `release` are common to all ports.
                 "pop": In(1),
                 # the engine is through with the oldest started group's slot
                 "release": In(1),
                 "advance": In(1),  # begin the next epoch
-                # take and forget everything up to the end of the epoch
+                # the run has failed: take and forget everything up to the end of the epoch
                 "discard": In(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        plan, per_port, slots = (
-            self.plan,
-            self.plan.threads_per_port,
-            self.plan.striders.input_slots,
-        )
+        plan, per_port = self.plan, self.plan.threads_per_port
+        slots = plan.striders.input_slots
         batch = plan.merge_count // plan.ports  # this port's positions of a batch; 0: no limit
         head, tail = index(slots), index(slots)  # next slot to write, oldest waiting one
         held, level = index(slots + 1), index(slots + 1)
@@ -88,6 +87,7 @@ class Loader(wiring.Component):
             ]
         with m.If(self.i.valid & self.i.ready & self.i.p.end):
             m.d.sync += [self.ended.eq(1), position.eq(0)]
+        # a tuple that ends here counts; an end token does not
         with m.If(complete):
             m.d.sync += [counts[head].eq(thread + ~self.i.p.end), thread.eq(0)]
         with m.If(complete | sit_out):

@@ -13,12 +13,12 @@ from .pipeline import Pipeline
 def divide(
     pipe: Pipeline, format: Any, rest: Value, divisor: Value, feed: Value, keep: Mapping[str, Value]
 ) -> SimpleNamespace:
-    """Restoring division: quotient digits of a format (`models.numerics.latency`), some in each rank.
+    """Restoring division: the quotient's digits of a format, some in each rank (`models.numerics.latency`).
 
-    Each digit says whether `rest` holds `divisor`, which is then taken off; the rest is doubled and takes in the next bit of `feed` from
-    its top (zeros after its end). `rest` stays below twice the divisor.
+    A digit is 1 where `rest` is not below `divisor`, which is then subtracted. After each digit the rest is doubled, and takes in the next bit of
+    `feed`, the highest first, zeros after its end. `rest` must be below twice the divisor; it stays so.
 
-    Returns registers `quotient`, `rest`, and the values of `keep` delayed as much.
+    Return registers `quotient`, `rest`, and the values of `keep` delayed as much.
     """
     count, per_stage = digits("div", format), digits_per_stage(format)
     quotient: list[Value] = []  # first digit first

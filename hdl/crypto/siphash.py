@@ -26,7 +26,7 @@ class SipHash(wiring.Component):
         step, message = Signal(3), Signal.like(self.message, name="held_message")
         length, none = Const(8 * count << 56, 64), Const(0, 64)
         after = self._round(m, self._round(m, words, 0), 1)
-        # each word is mixed in before its two rounds and behind them
+        # each word is mixed in before its two rounds and after them; the last four rounds have none
         mixed = [*(message.word_select(k, 64) for k in range(count)), length, none, none]
         last = step == count
         m.d.comb += self.hash.eq(words[0] ^ words[1] ^ words[2] ^ words[3])
@@ -46,6 +46,7 @@ class SipHash(wiring.Component):
         return m
 
     def _round(self, m, words, number):
+        """Return the four words after a round; `number` goes into the names of its signals."""
         (a, b), (c, d) = words[:2], words[2:]
 
         def half(name, left, right, by):

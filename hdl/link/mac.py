@@ -27,10 +27,10 @@ SIZE, _BYTE = 11, 9
 
 
 class FrameReceiver(wiring.Component):
-    """Sound frames, without their FCS, out of what a PHY gives.
+    """Takes frames from a PHY and gives the sound ones, without their FCS.
 
-    A frame is sound that has 64 to 1,518 bytes, the right FCS and no error, and for which there is room. Others leave no trace. A sound frame's first
-    word is offered seven cycles behind its last byte, were both domains one. Between frames the line may rest for a cycle or more.
+    A frame is sound if it has 64 to 1,518 bytes and the right FCS, the PHY reported no error, and there was room for it. Others are dropped. The first
+    word of a sound frame is offered seven cycles after its last byte, counted as if both domains were one. One idle cycle between frames is enough.
 
     * `buffer`: bytes of the ring, a power of two.
     """
@@ -43,9 +43,9 @@ class FrameReceiver(wiring.Component):
                 "rxd": In(8),
                 "rx_dv": In(1),
                 "rx_er": In(1),
-                # of 60 bytes or more, in domain `sync`, which is not slower than a twentieth of
-                # `eth`. The first `SHIFT` bytes of the first word are nobody's, so that what UDP
-                # carries begins with a word.
+                # frames of 60 bytes or more, in domain `sync`, which is not slower than a twentieth of
+                # `eth`. The first `SHIFT` bytes of a frame's first word are no part of it, so that what
+                # UDP carries begins with a word.
                 "o": Out(stream.Signature(WORDS)),
             }
         )
@@ -63,7 +63,7 @@ class FrameReceiver(wiring.Component):
         return m
 
     def _room(self, m, put):
-        """Whether the ring is all but full, late by some cycles."""
+        """Return whether fewer than `SLACK` bytes are free; a few cycles late, as the reader's place comes from the other domain."""
         crossed, get, full = Signal.like(self.grey), Signal.like(self.grey), Signal()
         m.submodules.crossed = FFSynchronizer(self.grey, crossed, o_domain="eth")
         bits = [crossed[k:].xor() for k in range(len(crossed))]
@@ -74,13 +74,16 @@ class FrameReceiver(wiring.Component):
 
     def _take(self, m):
         put, lane = Signal.like(self.kept), Signal(range(WORD))
-        late = Signal(8 * (FCS + 1))  # what may be the FCS, and the byte before
-        count = Signal(range(LONGEST_FRAME + 1))  # what it comes to stays in flags
+        # the last five bytes: four that may be the FCS, and the one before, which is written
+        late = Signal(8 * (FCS + 1))
+        # bytes that have come; it wraps round, so the flags below keep what it reached
+        count = Signal(range(LONGEST_FRAME + 1))
         past, enough, over = Signal(), Signal(), Signal()
         crc, bad, right = Signal(32), Signal(), Signal()
         full = self._room(m, put)
         m.d.comb += [
             self.write.addr.eq(put),
+            # the ninth bit marks a frame's last byte: `rx_dv` has just fallen
             self.write.data.eq(Cat(late[:8], ~self.rx_dv).replicate(WORD)),
         ]
         m.d.eth += right.eq(crc == CRC_RESIDUE)
@@ -95,7 +98,7 @@ class FrameReceiver(wiring.Component):
             with m.State("SKIP"), m.If(~self.rx_dv):
                 m.next = "REST"
             with m.State("BODY"):
-                # the place at `put` is free: it goes no further once there is no room
+                # the word at `put` is free: `put` does not go on once there is no room
                 m.d.comb += self.write.en.bit_select(lane, 1).eq(1)
                 with m.If(self.rx_dv):
                     m.d.eth += [
@@ -129,20 +132,19 @@ class FrameReceiver(wiring.Component):
             self.o.p.last.eq(Cat(ends).any()),
             self.o.p.size.eq(Mux(ends[0], 0, Mux(ends[1], 1, Mux(ends[2], 2, 3)))),
         ]
-        m.d.sync += [
-            before.eq(toggle),
-            self.grey.eq(ahead ^ (ahead >> 1)),
-        ]
+        m.d.sync += [before.eq(toggle), self.grey.eq(ahead ^ (ahead >> 1))]
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += begins.eq(self.o.p.last)
-        with m.If(toggle != before):  # and `kept` stays for a frame's length
+        # `kept` stands still for the 72 bytes of the shortest frame with its preamble, which is longer
+        # than `toggle` takes to get here
+        with m.If(toggle != before):
             m.d.sync += limit.eq(self.kept)
 
 
 class FrameSender(wiring.Component):
-    """A frame that was written into a buffer, to the PHY: with preamble, padding, FCS and gap.
+    """Sends a frame that was written into a buffer to the PHY: with preamble, padding, FCS and gap.
 
-    Its first byte of preamble is there six cycles behind `go`, were both domains one.
+    Its first byte of preamble is there six cycles after `go`, counted as if both domains were one.
     """
 
     def __init__(self):
@@ -232,7 +234,7 @@ class FrameSender(wiring.Component):
         self._check(m, byte, body, check)
 
     def _check(self, m, byte, body, check):
-        """The byte behind the one before; those of `body` are in the CRC, those of `check` are the CRC's."""
+        """Send bytes, while `check` is high those of the CRC in their place; it counts the bytes for which `body` is high."""
         crc = Signal(32)
         with m.If(body | check):  # its own bits in place of a byte's move it on
             m.d.eth += crc.eq(crc_after(crc, Mux(body, byte, crc[:8])))

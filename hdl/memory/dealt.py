@@ -9,10 +9,10 @@ from ..stream.queue import Queue
 
 
 class Dealt(wiring.Component):
-    """Deals chunks of 4 KiB over channels: chunk n lies in channel n modulo their number, behind those of the same channel (`models.memory.dealt.Deal`).
+    """Deals chunks of 4 KiB over channels, and gives read data and answers back in the order of their commands: a quicker channel keeps its own until then.
 
-    Whatever passes is passed on in the same cycle. Read data and answers come back in the order of their
-    commands: a channel that is quicker keeps its own until then. W passes in the cycles behind its AW's first offer.
+    Chunk n lies in channel n modulo their number, after the earlier chunks of that channel (`models.memory.dealt.Deal`).
+    Whatever passes is passed on in the same cycle. W passes in the cycles after its AW's first offer.
 
     * `signature`: of the ports, which read, write, or both.
     * `channels`: a power of two, ≥ 2.

@@ -43,27 +43,28 @@ def _nonce(number):
 
 
 class FrameOpener(wiring.Component):
-    """Opens one request after another into RAM: a row has `lanes` blocks. Text number k goes to slot k
-    modulo `slots`; no more than `slots` are given and not consumed.
+    """Decrypts requests, one after another, into RAM, `config.merge_blocks` blocks beside one another in a row. Request number k (from 0)
+    goes to slot k modulo `slots`. Whoever gives requests sees to it that no more than `slots` are given and not consumed: room is never missing.
 
     Timing: `models.omap.session_stages.Requests`.
 
-    Parameters: `state`: texts may be records of a file of state, which are as long as answers.
+    Parameters: `state`: requests may also be records of a saved state (`models.omap.state`), which are as long as answers.
     """
 
     def __init__(self, config, *, slots, state=False):
         self.frames, self.slots, self.state = Frames.of(config), slots, state
-        self.rows = Rows(
-            self.frames.request_blocks, self.frames.request_blocks, config.merge_blocks
-        )
+        blocks = self.frames.request_blocks
+        self.rows = Rows(blocks, blocks, config.merge_blocks)
         super().__init__(
             {
                 "i": In(stream.Signature(asked_layout())),  # requests that come
-                # of frames, the first word before its request on `i`
+                # bus words of frames up to the one with the tag, and none after it. A frame's first
+                # word comes before its request on `i`: the core takes the header's block as it starts,
+                # without looking whether it is there.
                 "i_data": In(stream.Signature(8 * config.host_bus_bytes)),
                 # requests that were opened
                 "o": Out(stream.Signature(opened_layout(config, state))),
-                # texts are records
+                # high while what comes are records, not requests
                 **({"records": In(1)} if state else {}),
                 # read port: data in the next cycle
                 "slot": In(range(max(slots, 2))),
@@ -75,7 +76,7 @@ class FrameOpener(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         frames = self.frames
-        lanes = frames.bus_bytes // BLOCK
+        per_word = frames.bus_bytes // BLOCK
         m.submodules.texts = texts = Queue(asked_layout(), self.slots)
         m.submodules.words = words = Queue(8 * frames.bus_bytes, self.slots * frames.beats)
         m.submodules.opened = opened = Queue(self.o.payload.shape(), self.slots)
@@ -83,7 +84,7 @@ class FrameOpener(wiring.Component):
         wiring.connect(m, wiring.flipped(self.i), texts.i)
         wiring.connect(m, wiring.flipped(self.i_data), words.i)
         wiring.connect(m, opened.o, wiring.flipped(self.o))
-        lane, consume, final = Signal(range(max(lanes, 2))), Signal(), Signal()
+        lane, consume, final = Signal(range(max(per_word, 2))), Signal(), Signal()
         m.d.comb += [
             *fields(core, start=core.idle & texts.o.valid, opening=1, key=texts.o.p.key),
             *fields(core, nonce=_nonce(texts.o.p.number)),
@@ -91,16 +92,18 @@ class FrameOpener(wiring.Component):
             if self.state
             else core.size.eq(frames.request_bytes),
             core.valid.eq(words.o.valid),
-            core.block.eq(Array(words.o.payload.word_select(k, 128) for k in range(lanes))[lane]),
+            core.block.eq(
+                Array(words.o.payload.word_select(k, 128) for k in range(per_word))[lane]
+            ),
             core.tag_taken.eq(words.o.valid),
             final.eq(core.tag_valid & words.o.valid),
-            # the start is the header's turn
+            # the first block is the header: it is passed over as the core starts
             consume.eq(core.start | core.taken | final),
-            words.o.ready.eq(consume & ((lane == lanes - 1) | final)),
+            words.o.ready.eq(consume & ((lane == per_word - 1) | final)),
             texts.o.ready.eq(final),
         ]
         with m.If(consume):
-            m.d.sync += lane.eq(Mux((lane == lanes - 1) | final, 0, lane + 1))
+            m.d.sync += lane.eq(Mux((lane == per_word - 1) | final, 0, lane + 1))
         block, asked = Signal(range(frames.answer_blocks + 1)), Signal()
         with m.If(core.taken | final):
             m.d.sync += block.eq(Mux(final, 0, block + 1))
@@ -256,7 +259,7 @@ class FrameSealer(wiring.Component):
         m.d.comb += block.eq(Mux(row < written, read.data, 0) | self._piece(row, pieces))
         with m.If((row == written - 1) & text.given):
             m.d.comb += block[8 * at : 8 * at + 8].eq(text.status)
-        # one behind those that are put is there with the last of them
+        # the block after those that are put is there with the last of them
         return block, (row < here) | (here == written)
 
     @staticmethod

@@ -241,8 +241,11 @@ class MxLane(wiring.Component):
         new: list[Signal],
         factor: list[Signal],
     ) -> tuple[Value, Value]:
-        """The sum of the new numbers' products with q, `wait` ranks later, and its exponent; `new` and `factor` go to the
-        multipliers, whose `products` come back."""
+        """Return the sum of the products of group `g`'s new numbers with q, and its exponent.
+
+        `code`: the new numbers in MX8; they are multiplied `wait` ranks later. `new`, `factor`: inputs of multipliers, which are set here; `products`: what
+        these multipliers give.
+        """
         state = mx.unpack(pipe.delay(code, self.wait, name="code"), MX8)
         query = mx.unpack(self.i_q[128 * g : 128 * (g + 1)], MX8)
         signed_products, sign = [], []
@@ -258,7 +261,7 @@ class MxLane(wiring.Component):
             ]
         t = pipe.rank(
             **{f"p{n}": p for n, p in enumerate(signed_products)},
-            minus=sum(sign)[:5],
+            minus=sum(sign)[:5],  # what the complements above lack of the negative products
             exponent=state.exponent + query.exponent,
         )
         terms: list[Value] = [getattr(t, f"p{n}").as_signed() for n in range(GROUP)]

@@ -15,7 +15,7 @@ from .descriptor import checked, descriptor_shape, head_shape
 from .dot import segment_shape
 from .fetch import body_shape
 
-#: words of a job that have a taker, each as `Route` has it
+#: kinds of words (`Route`) that go on to other units, each through a stream of that name
 _STREAMS = ("changes", "sums", "bits", "rows", "pass_bits", "pass_rows", "factor")
 
 
@@ -32,8 +32,11 @@ def anchor_shape(n_max):
 
 
 class Intake:
-    """Adds to the engine's module what takes words in the order of their requests. A head is checked in the two cycles after its last word, in which no other
-    word of its job is taken. Words of a job with a wrong head are thrown away; any other job is given to the core when its offsets and anchor have come.
+    """Sorts bus words by what was asked for, in that order, and hands them to the units that take them; it adds its logic to the engine's module.
+
+    `models.qr.layout` says what descriptor, memo, head and anchor are. A job's head is checked in the two cycles after its last word, in which no other
+    word of that job is taken. Words of a job with a wrong head are thrown away; any other job is given to the core once its head and, if it has one, its
+    anchor have come.
 
     * `reader`: `hdl.memory.reader.BurstReader`.
     * `routes` (`stream.Signature({route, final})`): what was asked for: an item a request, `final`: the last
@@ -48,10 +51,10 @@ class Intake:
         self.descriptor, self.descriptor_valid = Signal(descriptor_shape), Signal()
         # a head has been checked
         self.head, self.head_valid = Signal(head_kept_shape(n)), Signal()
-        # an anchor has come; +0 and 0 beyond the model's columns. It stays until the job has been
-        # given on.
+        # an anchor has come; it stays until the job has been given on. Beyond the model's columns it
+        # is 0.
         self.anchor, self.anchor_valid = Signal(anchor_shape(n)), Signal()
-        # the job waits for the core, which takes it in this cycle
+        # `pending`: a job waits for the core; `begins`: the core takes it in this cycle
         self.pending, self.begins = Signal(), Signal()
         # `slot`: the job that `head` and `anchor` are of
         self.slot, self.bad = self.body.p.slot, Signal()
@@ -69,7 +72,10 @@ class Intake:
             self._anchor(m, self.taken & of_anchor, self.bad, self.pending)
 
     def _collect(self, m, name, size, take):
-        """Words of a part of `size` bytes, one below the other; return them all, the one that comes in its place, and the count's reset."""
+        """Collect the words of a part of `size` bytes, the first one lowest; `take`: one of them comes.
+
+        Return all of them with the one that comes in this cycle, and as registers hold them, a cycle later.
+        """
         bus = self.config.bus_bytes
         count = words(size, bus)
         held = Signal(8 * bus * count, name=f"{name}_words", reset_less=True)
@@ -115,6 +121,7 @@ class Intake:
                 m.d.comb += self.i.ready.eq(in_body)
             for name in _STREAMS:
                 taker = getattr(self, name)
+                # a pass is of a job whose head was found good before: its words are taken at any time
                 here, away = (Const(1), Const(0)) if "pass" in name else (in_body, self.bad)
                 m.d.comb += taker.payload.eq(self.i.p.data)
                 with m.Case(Route[name.upper()]):
@@ -140,8 +147,9 @@ class Intake:
         with m.If(control.goes["CHECK"]):
             m.d.sync += final.eq(self.asked.final)
         with m.If(control.now["VERDICT"]):
-            anchored = ~self.body.p.descriptor.flags[0] & self.anchored
-            m.d.sync += [self.bad.eq(~good), self.pending.eq(good & ~anchored)]
+            # a full job has no anchor to wait for
+            has_anchor = ~self.body.p.descriptor.flags[0] & self.anchored
+            m.d.sync += [self.bad.eq(~good), self.pending.eq(good & ~has_anchor)]
 
     def _anchor(self, m, take, bad, pending):
         n, bus = self.config.n_max, self.config.bus_bytes

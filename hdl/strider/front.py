@@ -40,9 +40,10 @@ class State(enum.Enum, shape=4):
 
 
 class Front(wiring.Component):
-    """Finds tuples, judges them, and enters them one after the other.
+    """Reads page headers, line pointers and tuple headers, judges the tuples, and enters the visible ones one after the other: `Body` then reads their
+    attributes.
 
-    While a tuple is entered, the header of the next one is read. Then the body has its turn, from the first cycle of `active` to `ended`.
+    While a tuple is entered, the read of the next one's header is issued. Then the body issues reads, from the first cycle of `active` to `ended`.
     """
 
     def __init__(self, config):
@@ -61,7 +62,8 @@ class Front(wiring.Component):
                 "ended": In(1),  # the body's last issue for a tuple
                 "failed": In(1),  # there was an error
                 "o": Out(issue_layout(config)),
-                "taken": Out(1),  # an error or a page's end is issued, which takes a slot
+                # an error or a page's end is issued: it takes a slot of the tuple buffer
+                "taken": Out(1),
                 "freed": Out(1),  # a page is done with
                 # the next tuple, which is entered with `enter`
                 "tuple": Out(tuple_layout(config)),
@@ -85,9 +87,9 @@ class Front(wiring.Component):
                 {"valid": 1, "end": 1, "error": 1, "code": 8, "offset": inside, "finish": inside}
             )
         )
-        self.inside = Signal()  # behind the scan comes the body of a tuple
+        self.inside = Signal()  # after the scan a tuple's body has its turn; else `bentr`
         self.scanning = Signal()  # the scan takes a step
-        self.going = Signal()  # `inside` in this step
+        self.going = Signal()  # what `inside` becomes in this step
 
     @property
     def page_parts(self):
@@ -112,7 +114,7 @@ class Front(wiring.Component):
         with m.If((self.tag.kind == Kind.HEADER) & self.tag.final):
             m.d.sync += self.next.valid.eq(1)
         self._states(m)
-        # what the scan sets goes before what the state sets
+        # these assignments come last: they override those of the state
         with m.If(self.scanning):
             self._scan(m)
         halt = Signal()
@@ -161,7 +163,7 @@ class Front(wiring.Component):
             )
 
     def _line(self, m):
-        """The line pointer of an `enter` is that of the tuple under way: the one behind is looked at already."""
+        """The line pointer of an `enter` is that of the tuple under way: the next one is looked at already."""
         entered, entry = Signal.like(self.pointers.entry), Signal.like(self.pointers.entry)
         with m.If(self.enter):
             m.d.sync += entered.eq(self.pointers.entry)
@@ -198,7 +200,7 @@ class Front(wiring.Component):
         m.d.comb += self.pointers.ask.eq(1)
 
     def _token(self, m, code):
-        """Issue an error, where it has a slot."""
+        """Issue an error as soon as a slot of the tuple buffer is free for it."""
         with m.If(self.room):
             m.d.comb += [self.taken.eq(1), *fields(self.o.tag, code=code, token=1)]
 
@@ -209,6 +211,7 @@ class Front(wiring.Component):
         matches = self.instruction.op == op
         with m.If(~matches):
             self._token(m, PageError.PROGRAM)
+            # back before the first line pointer: the error's line is 0, the page as a whole
             m.d.comb += self.pointers.begin.eq(self.room)
         return matches
 
