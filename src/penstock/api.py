@@ -130,13 +130,16 @@ def compile(
 ) -> Design:
     """Compile a kernel (or the file that holds it) for a target and a table; or several, where their engine runs them in one design.
 
-    Parameters: `target`: a name, the path of a TOML file or a `Target`, the engine's default unless given; `table`: a source as the command line
-    takes it, a dict of arrays, a pandas or polars frame, an Arrow table, a `Table`, its `Schema`, or
-    None: then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`);
-    pages that are packed here suit the target; `format`: the engine's default unless given; `bind`: for some parameters the name of their
-    column, or the names of their columns in order; `memory`: timing such as "latency=20,bytes=8"; `link`: in place of the target's own, as
-    --link takes it ("udp", "gbps=2,latency=3us"); `bus`: bytes that a memory port is wide, in place of the target's; `options`: the
-    engine's own, such as `metas`, `init`, `epochs` and `choices` of kernels that learn from a table.
+    * `target`: a name, the path of a TOML file or a `Target`; the engine's default unless given.
+    * `table`: a source as the command line takes it, a dict of arrays, a pandas or polars frame, an Arrow table, a `Table`, or its `Schema`. Rows that
+      are packed into pages here suit the target. Without a table one of the kernel's own shapes is assumed: `dims` must have all dimensions.
+    * `format`: of numbers; the engine's default unless given.
+    * `dims`: sizes of dimensions, by name.
+    * `bind`: for some parameters the name of their column, or the names of their columns in order.
+    * `memory`: timing such as "latency=20,bytes=8".
+    * `bus`: bytes that a memory port is wide, in place of the target's.
+    * `link`: in place of the target's own, as --link takes it ("udp", "gbps=2,latency=3us").
+    * `options`: those of the engine, such as `metas`, `init`, `epochs` and `choices` of kernels that learn from a table.
 
     Raises KernelError for whatever is wrong with kernel or options, SourceError for the table,
     OptionError for options that the kernel's engine does not have. Warns of what is doubtful, such as

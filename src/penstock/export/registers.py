@@ -20,11 +20,13 @@ def _quoted(text: str) -> str:
 
 
 def _field(name: str, high: int, low: int, sw: str, hw: str, **more: Any) -> dict[str, Any]:
+    """Return a field as templates take it. `high`, `low`: its bits; `sw`, `hw`: what software and hardware may do, in SystemRDL's words."""
     plain = {"desc": "", "extra": "", "encode": "", "reset": None}
     return {"name": name, "high": high, "low": low, "sw": sw, "hw": hw, **plain, **more}
 
 
 def _fields(register: Register, registers: RegisterMap) -> list[dict[str, Any]]:
+    """Return the fields of a register of this map."""
     engine = {r.name: r for r in registers.engine}
     monitors = {f"monitor_{m.name}": m for m in registers.monitors}
     name = register.name

@@ -68,9 +68,13 @@ def _at(place: str, code: str, message: str, hint: str) -> Failure:
 def hardware_failure(
     error: HardwareError, table: str, server: bool = False, column: str | None = None
 ) -> Failure:
-    """Return what a hardware error means. `table`: the table's name, or the row's; `server`: a
-    PostgreSQL server wrote the pages; `column`: the column that the error is about."""
+    """Return a hardware error as the user sees it.
+
+    `table`: what the message calls the place: a table, or a row, token or workload; `server`: the pages are a PostgreSQL server's, so that block and
+    line pointer name the row; `column`: the column, where `error` does not say it.
+    """
     code = error.code
+    # a code without a hint is a defect in Penstock (`models.errors.HardwareCode`)
     ours, hint = not code.hint, error.hint
     message = f"{code.name}: {error.meaning}"
     column = error.column or column

@@ -26,7 +26,10 @@ def run_files(
     facts: Mapping[str, Any],
     scoring: Scoring | ScoreError,
 ) -> dict[str, bytes]:
-    """Return the files of a run's folder; `scoring`: the error where it has none."""
+    """Return the files of a run's folder: `result.npz`, with arrays `result.NAME` and `model.NAME` (models that its score uses), and `manifest.json`.
+
+    `names`: as of `Design.names`; `facts`: as of `Run.facts`; `scoring`: how it scores new rows, or the error that says why it does not.
+    """
     arrays = {f"result.{name}": np.asarray(value) for name, value in result.items()}
     document, why = None, ""
     if isinstance(scoring, Scoring):

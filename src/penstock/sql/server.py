@@ -134,13 +134,14 @@ class Worker:
 
 
 def _asked(plpy, expression, *values):
-    """Return what an expression of texts is."""
+    """Return the value of an expression in SQL; `values`: its parameters, texts."""
     plan = plpy.prepare(f"SELECT {expression} AS it", ["text"] * len(values))
     return plpy.execute(plan, list(values))[0]["it"]
 
 
 def names_of(plpy, source, out):
-    """Return the table that is read, the out table and its summary, as SQL has them."""
+    """Return the names of the table that is read, of the out table and of its summary, quoted as in SQL. Raises Refused where the first is missing,
+    or one of the others is there."""
     hint = "give the name of a table or a view, quoted as in SQL: a query becomes one by CREATE TEMPORARY VIEW"
     try:
         full_name = _asked(plpy, "pg_catalog.to_regclass($1)::text", source)

@@ -50,8 +50,11 @@ def listed(text: str) -> list[str]:
 
 
 def _values(name: str, values: Any, option: Option) -> list[Any]:
-    """Return the values of a swept option: of a text such as `1..16`, `1,2,4` or `a=1,b=2|c=3`, or
-    the values that are given. Raises KernelError (E906)."""
+    """Return the values of a swept option. Raises KernelError (E906).
+
+    `values`: a text, such as `1..16`, `1..16:4` or `1,2,4`, or with `|` between values that have commas themselves, `a=1,b=2|c=3`; or the values, one or
+    several.
+    """
     place, raw, form = f"--sweep {name}", [], f"as in --sweep {name}=1..16, 1..16:4 or 1,2,4"
     parts = values if isinstance(values, Iterable) else [values]
     if isinstance(values, str):

@@ -237,7 +237,7 @@ def beyond(made: Written, design: Any, run: Any) -> list[str]:
     `unbounded` where there is no bound."""
     work = design.workload(Given(data=made.arrays, options={"tokens": made.tokens, "first": 0}))
     mode = design.recurrent.mode
-    found, _, behind = Beside(work.layout, work._told(run.codes)).exactly
+    found, _, behind = Beside(work.layout, work._final_course(run.codes)).exactly
     bound, last_bound = list(found.values())[-1][1], behind.exact.state.error
     outputs, last, most = in_float64(made, bound)
     if run.counters["saturated"]:

@@ -73,8 +73,12 @@ def joins(config: OmapConfig, part: Target) -> int:
 
 @dataclass(frozen=True, repr=False)
 class MapDesign(Design):
-    """A compiled map. `memory` is the timing of one channel of HBM, `link` that of the host's ports; `state`:
-    it keeps its state."""
+    """A compiled map.
+
+    * `kernel`: the kernel's name.
+    * `memory`: the timing of one channel of HBM; `link`: that of the port to the pages in the host's memory.
+    * `state`: the device writes its state, sealed, into files outside it, from which it can be restored (`models.omap.state`).
+    """
 
     kernel: str
     plan: OmapConfig
@@ -92,6 +96,7 @@ class MapDesign(Design):
 
     @property
     def format(self) -> Format:
+        # a map computes with no numbers; the estimate of the clock asks for a format
         return parse_format("fixed:32,0")
 
     @property

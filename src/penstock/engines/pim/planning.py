@@ -114,8 +114,8 @@ def _softened(config: PimConfig, scores: Sequence[Layout]) -> PimConfig:
 def _chosen(
     devices: Sequence[tuple[PimConfig, int]], part: Target, aim: float, least: bool
 ) -> tuple[PimConfig, int]:
-    """Return the first device, with the rows that it uses, that fills a part as is aimed at, or fits at all; `least`: no more units than make it
-    quicker."""
+    """Return the first device, with the rows that it uses, that takes no more than the share `aim` of a part; if none does, the first that fits, or else
+    the first of all. `least`: of those with no more units than it, the one that uses the fewest rows."""
     held = (
         (config, used)
         for fill in (aim, 1.0)
@@ -137,7 +137,10 @@ def device_of(
     chosen: str,
     attends: bool,
 ) -> PimConfig:
-    """Return the device of a format for `layers`: recurrences with their heads. Raises KernelError (E464)."""
+    """Return the device for `layers`, recurrences each with its heads (of all requests). Raises KernelError (E464).
+
+    `kernel`: what messages point to; `chosen`: the name of the number format; `attends`: the device computes attention, and has a softmax unit.
+    """
     [unit] = {_unit(one, args) for one, _ in layers}
     stochastic = _stochastic(args, chosen) and any(one.mode == "update" for one, _ in layers)
     sets, local = SCHEDULES[args.option("schedule", "together")]
@@ -171,9 +174,8 @@ def device_of(
             config = _softened(config, scores)
         return replace(config, rows=1 << max(0, min(used, MOST_ROWS) - 1).bit_length()), used
 
-    devices = [
-        device(n) for n in _bank_counts(part, args, sets, _ON_CHIP_BANKS if on_chip else _BANKS)
-    ]
+    counts = _bank_counts(part, args, sets, _ON_CHIP_BANKS if on_chip else _BANKS)
+    devices = [device(count) for count in counts]
     config, used = _chosen(devices, part, args.option("fill", AIM), on_chip)
     if used > MOST_ROWS:
         what = f"the states of {layers[0][1]} heads take {used:,} rows of each bank; a bank has {MOST_ROWS:,}"

@@ -52,9 +52,15 @@ class Played(NamedTuple):
 
 
 class Stepping(Workload):
-    """Tokens of a recurrence, or queries of a cache."""
+    """A run on data: the tokens of a recurrence, or queries to a cache.
 
-    results_with_model = False
+    The host computes operands, the device plays programs, and the host adds up what was read. Where operands need earlier results, the run is cut into
+    batches, a program each.
+
+    * `inputs`: the arrays; `name`: what reports call them; `assumed`: none were given.
+    * `seed`: of the bits of stochastic rounding; `first`: the number of the first token, on which these depend too.
+    * `saturates`: numbers beyond the format become the end of its range; else they are an error.
+    """
 
     def __init__(
         self,
@@ -100,9 +106,11 @@ class Stepping(Workload):
 
     @cached_property
     def course(self) -> Course:
+        """The host's side of the run, before any result."""
         return Course(self.inputs, self.design.device.format, self.saturates)
 
-    def _course(self) -> Course:
+    def _fresh_course(self) -> Course:
+        """Return the host's side for one more run; operands that need no results are shared with `course`."""
         return Course(self.inputs, self.design.device.format, self.saturates, like=self.course)
 
     @cached_property
@@ -125,12 +133,12 @@ class Stepping(Workload):
 
     @cached_property
     def _first(self) -> Played:
-        """The first batch, whose operands are made of no results."""
+        """The first batch, whose operands need no results."""
         return self._made(0, self.course)
 
     def _carried_out(self, play: Callable[[Played], NDArray[np.uint8]]) -> Result:
         """The result of playing one batch after another."""
-        course, state, lost = self._course(), None, 0
+        course, state, lost = self._fresh_course(), None, 0
         played: list[NDArray[np.uint8]] = []
         for at in range(len(self._batches)):
             batch = self._made(at, course) if at else self._first
@@ -187,11 +195,12 @@ class Stepping(Workload):
 
     @property
     def programs(self) -> list[Program]:
-        """The programs of a run: those of golden, where it has several."""
+        """The programs of a run. Where operands depend on results, only the golden run knows them."""
         return self._golden_run[1] if self.design.recurrent.depends else [self._first.program]
 
     @property
     def _results_at(self) -> int:
+        """The address of the results: after the longest program, on a page."""
         return round_up(max(program.words.nbytes for program in self.programs))
 
     def model(self, memory: Memory) -> Cycles:
@@ -224,6 +233,7 @@ class Stepping(Workload):
 
     def memory_bytes(self) -> int:
         most = max(int(program.reads.sum()) for program in self.programs)
+        # a page even where nothing is read
         return self._results_at + round_up(32 * most + 1, PAGE)
 
     def moved(self) -> tuple[int, int]:
@@ -241,14 +251,14 @@ class Stepping(Workload):
         except RunError as problem:
             return Result(None, problem.error)
 
-    def _told(self, codes: Mapping[str, Any]) -> Course:
-        """What the host knows behind a run."""
-        course = self._course()
+    def _final_course(self, codes: Mapping[str, Any]) -> Course:
+        """Return the host's side of the run once all its results are known."""
+        course = self._fresh_course()
         course.complete({name: float32.decode(codes[label]) for name, label in self._named.items()})
         return course
 
     def details(self, codes: Mapping[str, Any]) -> Mapping[str, Any]:
-        beside = Beside(self.layout, self._told(codes))
+        beside = Beside(self.layout, self._final_course(codes))
         report = {"float64": beside.to_json(), "collapsed": beside.collapsed()}
         return {**report, **self.language}
 
@@ -267,7 +277,8 @@ class Stepping(Workload):
         return hardware_failure(error, f"{self.name or 'the data'}, {where}")
 
     def values(self, codes: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        recurrent, design, course = self.design.recurrent, self.design, self._told(codes)
+        design, course = self.design, self._final_course(codes)
+        recurrent = design.recurrent
         value, lead = course.output(), (design.batch, design.heads)
         y = value.reshape(self.tokens, *lead, *value.shape[2:])
         arrays = {"y": y}

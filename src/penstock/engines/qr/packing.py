@@ -206,10 +206,10 @@ class Packing:
 
     def _check_weights(self, groups: Sequence[Group], keys: NDArray[Any], place: str) -> None:
         """Raise KernelError (E846) where weights of 0 leave nothing of a group."""
-        without = len(np.unique(keys)) - len(groups)
-        if not without:
+        empty = len(np.unique(keys)) - len(groups)
+        if not empty:
             return
-        what = "no row has" if self.group is None else f"{without} of the groups have no row with"
+        what = "no row has" if self.group is None else f"{empty} of the groups have no row with"
         message = f"{what} a weight above 0 in column {self.weight}: nothing is fitted"
         hint = "leave such groups out" if self.group else "is it the right column?"
         raise _unfit(message, place, hint)
@@ -242,6 +242,7 @@ def without(
             message = f"{what} are numbers, one a row; column {name} has the type {column.type}"
             raise _unfit(message, flag, "name another column")
         hidden |= {name} - set(bound)
+    # dropped, not removed: the other columns keep their attribute numbers
     columns = tuple(replace(c, dropped=c.dropped or c.name in hidden) for c in schema.columns)
     return replace(schema, columns=columns)
 
@@ -251,10 +252,13 @@ def _unfit(message: str, where: str, hint: str) -> KernelError:
 
 
 class PackedFits(Workload):
-    """Fits over a table's rows in pages that the host packs, group by group; `packing`: how; `fits`: makes those of a group, given what
-    messages call it.
+    """Fits over a table's rows in pages that the host packs, group by group.
 
-    What is wrong with the user's pages, NULL and values that are no finite numbers among it, is found by the host, before the engine starts.
+    Mistakes in the user's pages, NULL and values that are no finite numbers among them, are found by the host, before the engine starts.
+
+    * `packing`, `packed`: how rows are packed, and the packed groups.
+    * `table`, `source`: the user's table, and its address.
+    * `fits`: makes the fits of a group, given what messages call it.
     """
 
     results_with_model = True

@@ -291,10 +291,12 @@ def _schema_of(
 def _bound(
     kernel: FitKernel, part: Target, args: Given
 ) -> tuple[FitGraph, Schema, list[tuple[int, int]]]:
-    """Return the kernel's graph, the schema of its table, and attribute and element of each feature, of the label and of the weight."""
+    """Bind the kernel's variables to columns of its table. Return the graph, the table's schema (without a table, of the kernel's own shapes), and attribute
+    and element of each feature, then of the label, then of the weight, if there is one. Raises KernelError."""
     dims, bindings = args.option("dims", {}), args.option("bind", {})
     weight, group = args.option("sample_weight"), args.option("group_by")
     data = args.data
+    # no table, or random rows, which are made later
     if data is None or isinstance(data, str):
         data = _schema_of(kernel, dims, bindings, {weight: "float8", group: "int4"})
     schema = data.schema if isinstance(data, Table) else data
@@ -315,6 +317,7 @@ def _bound(
     ]
     if not weight:
         return graph, schema, attributes
+    # packed rows have the root of the weight as one more column
     if graph.columns >= MOST_COLUMNS:
         message = f"{graph.features} has {graph.columns - 1} columns; a weighted fit takes at most {MOST_COLUMNS - 2}"
         hint = "bind fewer columns to it"
@@ -330,9 +333,10 @@ def _limbs(
     packing: Packing | None,
     args: Given,
 ) -> tuple[tuple[Unit, ...], tuple[int, ...]]:
-    """Return the units of the columns of the table that is given (none without one), and how many limbs they have.
+    """Return the units of the columns of the table that is given, and how many limbs they have. Without a table there are no units, and as many limbs as
+    is typical of the columns' types.
 
-    Of rows that the host packs, the most that a group takes, and no units: each group has its own.
+    Where the host packs rows, each group has its own units: there are none here, and of limbs as many as the group that takes most.
     """
     asked, count = args.option("limbs"), len(placed.sources)
     walk = WalkConfig(schema, placed, Limbs((1,) * count), policy=policy)
