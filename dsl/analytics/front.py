@@ -33,15 +33,16 @@ class PythonKernel(Traced, Kernel):
         return self._returns(builder, self.run(builder))
 
     def _returns(self, builder: AnalyticsBuilder, result: Any) -> list[Return]:
+        """Return the models' new values, from what the function returned. Raises KernelError (E407)."""
         models = self.of_kind("model")
-        if result is None:
+        if result is None:  # `finish` reports the models without a new value (E406)
             return []
-        values = (
-            list(result)
-            if isinstance(result, (tuple, list))
-            and (len(models) != 1 or any(isinstance(v, Tensor) for v in result))
-            else [result]
+        # a tuple or list has a value for each model; of a single model, a list of plain numbers is its
+        # new value
+        several = isinstance(result, (tuple, list)) and (
+            len(models) != 1 or any(isinstance(v, Tensor) for v in result)
         )
+        values = list(result) if several else [result]
         spans = self.return_spans(len(values))
         if len(values) != len(models):
             span = spans[0] if spans else self.name_span

@@ -26,7 +26,7 @@ from .plan import checked_ports, chosen, unfit
 
 _WALKERS = (1, 2, 3, 4, 6, 8)
 _LANES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-#: pages that show how fast a candidate is
+#: full pages on which each candidate is timed
 _PAGES = 24
 
 
@@ -39,14 +39,17 @@ def lower_table(
     memory: Memory | None = None,
     fill: float = AIM,
 ) -> TableFitPlan:
-    """Return the engine for a fit over a table of which `page` is a full page; `memory`: the port's timing where it is not the target's own; then the port is
-    not wider than the target's; `fill`: as of `plan.lower`.
+    """Return the engine for a fit over a table.
+
+    `page`: a full page of it; `memory`: the port's timing where it is not the target's own: then the port is as wide as the target's; `fill`: as of
+    `plan.lower`.
 
     Raises KernelError (E601) where nothing fits: it names the resource.
     """
     good: list[tuple[float, Resources, TableFitPlan]] = []
     least: Resources | None = None
     for bus, timing in checked_ports(graph, part, memory, "a fit's").items():
+        # walking a page costs the same with all candidates of a port's width
         costs = analyse(TableFitPlan(columns, walk, bus).port, walk, np.tile(page, (_PAGES, 1)))
         rows = RowPages(costs).rows
         for plan in _candidates(columns, walk, rows // _PAGES, bus):
@@ -54,6 +57,7 @@ def lower_table(
             if least is None or (need.lut, need.dsp) < (least.lut, least.dsp):
                 least = need
             if need.fits(part) is None:
+                # rows that come, then rows that go: of these none
                 full = [(Segment(0, _PAGES, 0, rows), costs), (Segment(), None)]
                 good.append((run(plan, full, timing), need, plan))
     if not good:
@@ -67,7 +71,8 @@ def _candidates(columns: Columns, walk: WalkConfig, rows: int, bus: int) -> Iter
     for walkers in _WALKERS:
         slots = tuple_slots(walkers, rows)
         for n in lanes:
-            yield TableFitPlan(replace(columns, gram_lanes=n), walk, bus, walkers, 2, slots)
+            gram = replace(columns, gram_lanes=n)
+            yield TableFitPlan(gram, walk, bus, walkers=walkers, buffers=2, slots=slots)
 
 
 def _too_large(graph: FitGraph, need: Resources, part: Target) -> KernelError:

@@ -38,7 +38,7 @@ from .transport import Statistics
 
 #: attempts at one request, where they took the time-out at least: a full frame with one byte in a hundred spoilt comes through every fifth time
 _TRIES = 200
-#: bounds of the retry timer in seconds; the upper one is a part of the time-out
+#: least time of the retry timer in seconds; it is at most a third of the time-out (`_send`)
 _SOONEST = 0.02
 #: fewest bytes of data in a frame of a longer transfer on a bad line
 _SMALLEST = 16
@@ -50,6 +50,8 @@ _OPEN = 16
 
 @dataclass
 class _Waiting:
+    """A request in flight. `first`, `sent`: when it was sent first and last; `due`: when the timer sends it again; `order`: the number of the last sending."""
+
     request: Request
     answer: asyncio.Future[Response]
     first: float
@@ -159,7 +161,7 @@ class _Wire:
 
 
 class Client:
-    """A connection. Make it with `open`.
+    """A connection over a serial line. Make it with `open`.
 
     * `path`, `baud`: the serial port.
     * `timeout`: seconds without a sound frame from the device, while it owes an answer, after which the
@@ -184,6 +186,7 @@ class Client:
         self._heard = time.monotonic()
         self._trip = RoundTrip(0.05, 0.05)
         self._patience = 1  # times the timer, after it was too short
+        # bytes of data in a frame: halved at each resend, 2 more at each answer to a first try
         self._chunk = MAXIMUM
         self._timer: asyncio.TimerHandle | None = None
         self._wire = _Wire(path, baud, self._take, self._fail)
@@ -213,7 +216,7 @@ class Client:
         return self._failure is not None
 
     async def read(self, space: Space, address: int, length: int) -> tuple[bytes, int]:
-        """Read bytes; return them and the worst response."""
+        """Read bytes; return them and the statuses of their requests, ORed (`models.link.frames.Status`)."""
         parts: list[asyncio.Future[Response]] = []
         position = 0
         with _together(parts):
@@ -224,16 +227,13 @@ class Client:
             return await self._gather(parts)
 
     async def write(self, space: Space, address: int, data: bytes) -> int:
-        """Write bytes; return the worst response. Writes to registers are done once, whatever happens on the line."""
+        """Write bytes; return the statuses of their requests, ORed. Writes to registers are done once, whatever happens on the line."""
         if space is Space.REGISTERS:
             status = 0
             # one after the other: the device remembers only the latest
             for position in range(0, len(data), MAXIMUM):
-                status |= (
-                    await self._ask(
-                        space, address + position, data=data[position : position + MAXIMUM]
-                    )
-                ).status
+                piece = data[position : position + MAXIMUM]
+                status |= (await self._ask(space, address + position, data=piece)).status
             return status
         parts: list[asyncio.Future[Response]] = []
         position = 0
@@ -260,6 +260,7 @@ class Client:
         self, space: Space, address: int, length: int = 0, data: bytes | None = None
     ) -> asyncio.Future[Response]:
         """Send a request as soon as the device has room for it; return what waits for its answer."""
+        # bytes of requests that the device has room for; few until the identity is known
         ring = self.identity.ring if self.identity else 64
         size = Request(0, space, address, length, data).size
         while (
@@ -294,7 +295,7 @@ class Client:
         return waiting.answer
 
     def _forget(self, waiting: _Waiting) -> None:
-        """Nobody waits for an answer any more: the request must not be sent again, behind what comes next."""
+        """Forget a request whose answer nobody awaits any more: it must not be sent again, after later ones."""
         if self._waiting.get(waiting.request.sequence) is waiting:
             del self._waiting[waiting.request.sequence]
             self._freed.set()
@@ -302,19 +303,15 @@ class Client:
     # the line
 
     def _send(self, waiting: _Waiting) -> None:
+        """Send a request, first or again, and set the timer for its answer. Give the connection up where it was sent often enough."""
         if waiting.answer.cancelled():
             self._forget(waiting)
             return
         now = time.monotonic()
         waiting.tries += 1
         if waiting.tries > _TRIES and now - waiting.first >= self.timeout:
-            self._fail(
-                self._silence()
-                if now >= self._deadline()
-                else LinkError(
-                    f"{self.path}: the line is too noisy: a request failed {_TRIES} times"
-                )
-            )
+            noisy = f"{self.path}: the line is too noisy: a request failed {_TRIES} times"
+            self._fail(self._silence() if now >= self._deadline() else LinkError(noisy))
             return
         self.statistics.sent += 1
         if waiting.tries > 1:
@@ -322,16 +319,10 @@ class Client:
             self._chunk = max(_SMALLEST, self._chunk // 2)
         self._orders += 1
         waiting.order, waiting.sent, waiting.lost = self._orders, now, False
-        wire = (
-            sum(w.request.size + w.request.length + _FRAME for w in self._waiting.values())
-            * BYTE_BITS
-            / self.baud
-        )
-        patience = min(
-            max(self._trip.late, _SOONEST, 1.5 * wire) * self._patience,
-            self.timeout / 3,
-        )
-        waiting.due = now + patience
+        size = sum(w.request.size + w.request.length + _FRAME for w in self._waiting.values())
+        wire = size * BYTE_BITS / self.baud  # seconds of all requests in flight and their answers
+        patience = max(self._trip.late, _SOONEST, 1.5 * wire) * self._patience
+        waiting.due = now + min(patience, self.timeout / 3)
         self._wire.put(waiting.request.encode())
         self._set_timer(now)
 

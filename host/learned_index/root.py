@@ -15,10 +15,10 @@ _MODELS = 4  # piecewise models, as in SIA
 
 
 class Root:
-    """Sorted pivots, one for each group; the first stands for everything below it as well.
+    """Sorted pivots, the first key of each group; the first group also has all keys below its pivot.
 
-    Up to four models, each over its part of the pivots, say about where to look; the place is verified, and where it is wrong (keys between the
-    pivots are not bound by any model, and pivots come and go between fits) the whole array is searched.
+    Up to four models, each over its part of the pivots, guess where to look. The guess is verified, and if it is wrong all pivots are searched: a
+    model's bounds hold for pivots, not for keys between them, and pivots come and go between fits.
     """
 
     def __init__(self, pivots: list[bytes], trainer: Trainer) -> None:
@@ -54,6 +54,7 @@ class Root:
             part = bisect_right(self._starts, key) - 1 if key >= self._starts[0] else 0
             model = self._models[part]
             guess = model.guess(key) + self._bases[part]
+            # one pivot more on either side: a key lies between two of them
             low, high = guess + model.near - 1, guess + model.far + 2
             if low < 0:
                 low = 0
@@ -65,7 +66,7 @@ class Root:
         return at if at > 0 else 0
 
     def find_many(self, keys: Sequence[bytes]) -> np.ndarray:
-        """Return `find` of many keys, int64[len(keys)]. Between them and the pivots a search in C is as fast as any window would be here."""
+        """Return `find` of many keys, int64[len(keys)], without the models: a search in C over all pivots is as fast."""
         places = [bisect_right(self.pivots, key) for key in keys]
         return np.maximum(np.array(places, dtype=np.int64) - 1, 0)
 
@@ -81,6 +82,7 @@ class Root:
 
     def _changed(self) -> None:
         self._changes += 1
+        # fit again once about a sixteenth of the pivots have changed
         if self._changes * 16 > len(self.pivots) + _FEW:
             try:
                 self.fit()

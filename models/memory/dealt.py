@@ -24,8 +24,8 @@ _DRAWN, _UNDER_WAY = 512, 32
 
 @dataclass(frozen=True)
 class Deal:
-    """How the bytes of a memory port lie behind other ones: chunks of 4 KiB go to `channels` in turn, and in each of these every word to `joined` ports,
-    part by part. Both are powers of two; port c × joined + j has part j of channel c, from its address 0 on."""
+    """How the bytes of one memory port are spread over several: chunks of 4 KiB go to the `channels` in turn, and each word of a chunk is cut into `joined`
+    parts, one for each port of the channel. Both numbers are powers of two. Port c × joined + j has part j of channel c, from its own address 0 on."""
 
     channels: int = 1
     joined: int = 1
@@ -41,7 +41,7 @@ class Deal:
         return chunk % self.channels, (chunk // self.channels << CHUNK_BITS | inside) // self.joined
 
     def parts(self, content: np.ndarray, bus_bytes: int) -> list[np.ndarray]:
-        """Return what each port has of bytes from address 0 on, whole chunks for all of them; `bus_bytes`: of a port's word."""
+        """Return what each port holds of `content`, which begins at address 0 and fills whole chunks of all channels; `bus_bytes`: of a port's word."""
         return [
             part.ravel()
             for part in self._cut(content, bus_bytes)
@@ -50,7 +50,7 @@ class Deal:
         ]
 
     def whole(self, parts: Sequence[np.ndarray], bus_bytes: int) -> np.ndarray:
-        """Return the bytes of which ports have these parts."""
+        """Return the content whose `parts` the ports hold."""
         content = np.empty(sum(map(len, parts)), np.uint8)
         cut = self._cut(content, bus_bytes).transpose(1, 3, 0, 2, 4)
         cut[...] = np.stack(parts).reshape(cut.shape)

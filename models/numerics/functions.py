@@ -158,7 +158,7 @@ def _exp_float(f: Float) -> Pipeline:
 
 
 def _log_float(f: Float) -> Pipeline:
-    """E · ln 2 + p(fraction) in fixed point, then normalised."""
+    """ln x = E · ln 2 + p(fraction), for x = 2**E · (1 + fraction), summed in fixed point, then normalised. Of zeros −∞, of numbers below 0 NaN."""
     p, m = Pipeline(f.width), f.fraction_bits
     u = _Unpacked.of(p, f)
     fraction = m + _GUARD + 1

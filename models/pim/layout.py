@@ -34,13 +34,19 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Layout:
-    """One recurrence on one device.
+    """Where one recurrence lies on one device, and the rounds that compute it.
 
-    Random bits belong to a request: those of a seat's rows begin at each token with a hash of the `seed`, the
-    request's number, the layer, the head, the pair of slices, the token's number and the unit of the pair; a token's second update takes those
-    of units that there are not, and a stripe those of 16 further units, or of more for more updates.
+    An item (a head of a request) has `parts`, each of which lies in one pair of banks. A *seat* is the place of a part in a pair; a part's slot is
+    seat × pairs + pair.
 
-    A state of zeros is not loaded: the rates of its first token are 1, and what reads it before takes zeros. So are those of slots that nobody has.
+    With stochastic rounding each unit has a stream of random bits, which begins anew at each token, from a hash of the `seed`, the request's number,
+    the layer, the head, the pair of slices, the token's number and a unit number.
+
+    So that no two streams are alike, unit numbers of a token's n-th update (from 0) begin at n times the units of a pair, and those of stripe s at
+    s × 16, or at s times what all updates of a token take where that is more than 16.
+
+    A state of zeros is not loaded. Instead its rates c = 1 − d are 1 at its first token, which clears what the banks hold, and a pass that reads
+    before the first update has q = 0. Slots that nobody has get rates of 1 at every token.
     """
 
     config: PimConfig
@@ -67,7 +73,7 @@ class Layout:
 
     @property
     def parts(self) -> int:
-        """What goes to one pair of banks, of an item: pairs of slices, each in as many parts as there are stripes, or slices in attend."""
+        """Parts of an item, each for one pair of banks: pairs of slices, each in as many parts as there are stripes; in attend, slices."""
         return self.slices if self.mode == "attend" else -(-self.slices // 2) * self.stripes
 
     @property
@@ -82,7 +88,7 @@ class Layout:
 
     @property
     def chunks(self) -> int:
-        """Rows of a bank for one part of an item."""
+        """Rows of a bank that one part of an item takes."""
         return -(-self.columns // (self.each * self.stripes))
 
     @property
@@ -115,22 +121,14 @@ class Layout:
         memory: the state, and each token's operands. products: of each number of the state two in an update, one where it is read.
         recurrence: token after token.
         """
+        # bytes of a number; bits of each factor of a product
         size, factor = (1, 7) if self.config.format == "mx8" else (2, 11)
         numbers = self.items * self.head * self.columns
         vectors = self.head if self.mode != "attend" else self.columns
         read = numbers + self.tokens * self.items * vectors * sum(reads for _, reads in self.passes)
-        products = (
-            self.tokens
-            * numbers
-            * sum(2 * (mode == "update") + reads for mode, reads in self.passes)
-        )
-        return Machine.of(
-            part,
-            memory,
-            size * read // part.bus_bytes,
-            [(products, [(factor, factor, False)])],
-            self.tokens,
-        )
+        uses = sum(2 * (mode == "update") + reads for mode, reads in self.passes)
+        products = [(self.tokens * numbers * uses, [(factor, factor, False)])]
+        return Machine.of(part, memory, size * read // part.bus_bytes, products, self.tokens)
 
     def _dealt(self, parts: NDArray[np.uint8]) -> Bytes:
         """Deal (…, items · parts, 2, rest) to (…, seats, banks, rest), absent ones zero."""
@@ -269,8 +267,8 @@ class Layout:
         return replace(round, registers=len(registers_of(self.config, round)))
 
     def token_cycles(self, most: int = 32, waits: bool = False) -> int:
-        """Return the cycles of a token in steady state by the scheduler, without refresh; of more than `most` rows, as
-        many times those of so many. `waits`: passes of a token wait for the results of those before."""
+        """Return the cycles of a token in steady state, as the scheduler places them, without refresh. Of more than about `most` rows only so many
+        are scheduled, and the result is scaled up. `waits`: each pass of a token waits for the results of the pass before."""
         count = min(self.rows, max(1, most // self.chunks) * self.chunks)
         count = min(count, most) if self.chunks > most else count
         config, sets = replace(self.config, refresh="none"), range(self.config.sets)

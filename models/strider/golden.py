@@ -302,7 +302,7 @@ class _Values:
         self._constants.append((position, codes, fits))
 
     def finish(self, complete: bool) -> None:
-        """The tuple is complete, or left out."""
+        """End the tuple: keep its values if it is `complete`, else forget them."""
         if complete:
             base = self.count * self.walk.positions
             for element, position, count, data in self._pieces:

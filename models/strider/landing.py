@@ -54,5 +54,5 @@ def fits(
 
 
 def may_end(types: Sequence[str], format: Format, integers: Integers = ()) -> bool:
-    """Return whether a value may be judged at all."""
+    """Return whether any value of these types can fail to fit, so that `fits` is needed."""
     return bool(integers) or any(any(may_be_unfit(name, format)) for name in types)

@@ -403,6 +403,7 @@ class StriderMachine:
         return True
 
     def _arr(self, i: Instruction, values: NDArray[np.int64]) -> None:
+        """Judge an array's header, and place bases A and P at the array's first element and after its last."""
         if i.test and self._absent(i, i.attr):
             return
         name = FIXED_TYPES[i.type]
@@ -431,13 +432,8 @@ class StriderMachine:
             raise _Failed(PageError.TUPLE_EXTERNAL, self.now)
         expected = array_header(name, i.count, bool(first & 1))
         self._fit(at + len(expected), self.now)
-        wrong = [
-            k
-            for k, (a, b) in enumerate(
-                zip(self.page.bytes(at, len(expected)), expected, strict=True)
-            )
-            if a != b
-        ]
+        pairs = zip(self.page.bytes(at, len(expected)), expected, strict=True)
+        wrong = [k for k, (a, b) in enumerate(pairs) if a != b]
         if first & 1 and not small:
             wrong.insert(0, 0)
         if wrong:

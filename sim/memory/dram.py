@@ -38,7 +38,7 @@ def _library() -> ctypes.CDLL:
 
 
 class FastChannel:
-    """A `models.memory.dram.memory.Channel`. Raises BuildError where there is no g++."""
+    """A `models.memory.dram.memory.Channel` that C++ carries out. Raises BuildError where there is no g++."""
 
     def __init__(self, memory: Dram) -> None:
         self._api = _library()
@@ -66,7 +66,7 @@ class FastChannel:
 
 
 def fast(memory: Memory) -> Memory:
-    """Return memory with the same timing that is quicker to ask, where there is such; else itself."""
+    """Return memory with the same timing whose channels C++ carries out; of memory that is no DRAM, or without g++, `memory` itself."""
     if not isinstance(memory, Dram):
         return memory
     try:
@@ -82,25 +82,20 @@ def serve(
     arrivals: NDArray[np.int64],
     bursts: NDArray[np.uint64],
 ) -> tuple[NDArray[np.int64], int]:
-    """Return the cycles of the column commands of a fresh controller for requests in order, as
-    `models.memory.dram.controller.Controller.serve`, and how many refreshes went between them.
+    """Return the DRAM cycle of each request's column command, as `models.memory.dram.controller.Controller.serve` of a fresh controller, and how many
+    refreshes went between them.
 
-    Parameters: arrays of one length: which requests write, DRAM cycles of their arrival (never
-    falling), numbers of bursts. Raises BuildError where there is no g++.
+    Parameters, of requests in order, arrays of one length: `writes`: which of them write; `arrivals`: DRAM cycles of their arrival, never falling;
+    `bursts`: numbers of their bursts. Raises BuildError where there is no g++.
     """
-    arrays = (
-        parameters(Dram(timing)),
+    requests = (
         np.ascontiguousarray(writes, dtype=np.uint8),
         np.ascontiguousarray(arrivals, dtype=np.int64),
         np.ascontiguousarray(bursts, dtype=np.uint64),
     )
-    cycles = np.zeros(len(arrays[1]), dtype=np.int64)
-    if not len(arrays[1]) == len(arrays[2]) == len(arrays[3]):
+    if not len(writes) == len(arrivals) == len(bursts):
         raise ValueError("writes, arrivals and bursts are of one length")
-    refreshes = _library().penstock_dram_serve(
-        arrays[0].ctypes.data,
-        len(cycles),
-        *(array.ctypes.data for array in arrays[1:]),
-        cycles.ctypes.data,
-    )
+    cycles, device = np.zeros(len(writes), dtype=np.int64), parameters(Dram(timing))
+    pointers = (array.ctypes.data for array in (*requests, cycles))
+    refreshes = _library().penstock_dram_serve(device.ctypes.data, len(cycles), *pointers)
     return cycles, int(refreshes)
