@@ -149,9 +149,9 @@ class Specials(NamedTuple):
 def round_pack(
     format: Float, number: Unrounded, specials: Specials, pipe: Pipeline | None = None
 ) -> Value:
-    """Round to nearest even and give the code; the order of precedence is nan, inf, zero, number.
+    """Return the code of a number, rounded to nearest even. Of `specials` nan comes before inf, inf before zero, and zero before the number.
 
-    Steps are named in `pipe`, where one is given.
+    `pipe`: where intermediate values become signals with names, if one is given.
     """
     sign, exponent, significand = number[:3]
     guard, sticky = number[3:]

@@ -100,7 +100,8 @@ class Gcm(wiring.Component):
                 # the blocks are of associated data, then of the text; `result` is zero behind the
                 # text's last byte
                 **aead_members(key=256, nonce=96),
-                "opening": In(1),  # the message is opened; stays as the key does, as what follows
+                # as the key, these stay while a message is under way
+                "opening": In(1),  # the message is opened, not sealed
                 "data_blocks": In(range(MOST_DATA + 1)),  # blocks of associated data, all whole
                 "size": In(range(MOST_BYTES + 1)),  # bytes of the text
             }
@@ -156,8 +157,8 @@ class Gcm(wiring.Component):
         return m
 
     def _encrypt(self, m, load, next_counter):
-        """What is encrypted, and whether it is: zeros where a message begins, else the block of this
-        number, which is the next one unless something else is said."""
+        """Return the encrypted block, and whether it is ready. Where a message begins, zeros are encrypted, for the hash key, else the nonce with
+        `next_counter`, which is one more than the last unless the caller sets it."""
         m.submodules.round = rounds = Round()
         number, counter = Signal(range(ROUNDS + 1)), Signal(16)
         state, keys = Signal(128, reset_less=True), Signal(256, reset_less=True)
@@ -180,7 +181,11 @@ class Gcm(wiring.Component):
         return state, ready
 
     def _hash(self, m, cipher, closes, subkey, free, pad):
-        """The product of each block, then of the lengths, and the tag; `pad`: its mask, and whether that is ready."""
+        """Add each block to the hash, then the lengths, and give the tag.
+
+        `cipher`: the block; `closes`: no more blocks come; `subkey`: the hash key; `free`: no product is under way, which is set here; `pad`: the
+        tag's mask, and whether it is ready.
+        """
         mask, masked = pad
         operand, total = Signal(128, reset_less=True), Signal(128, reset_less=True)
         steps = 128 // DIGIT

@@ -161,10 +161,7 @@ class FrameOpener(wiring.Component):
                 m.d.sync += first.eq(Cat(first[128:], self.core.result))
         name = 8 * min(self.frames.value_bytes, 16)
         end = 8 * (self.frames.answer_bytes - BLOCK * (self.frames.answer_blocks - 2))
-        m.d.comb += [
-            o.p.name.eq(first[len(o.p.key) :][:name]),
-            o.p.since.eq(last[end - 64 : end]),
-        ]
+        m.d.comb += [o.p.name.eq(first[len(o.p.key) :][:name]), o.p.since.eq(last[end - 64 : end])]
 
 
 class FrameSealer(wiring.Component):

@@ -10,7 +10,8 @@ from ..index import index, index_range
 
 
 class Regions(wiring.Component):
-    """How far each region's lines are filled, and where its turn is; which region a row comes into that has no line (`models.rows.unit`)."""
+    """Keeps how far the lines of each region are filled and which line's turn it is to give way, and chooses the region for a row without a line
+    (`models.rows.unit`)."""
 
     def __init__(self, config: RowUnitConfig):
         self.config = config
@@ -20,20 +21,20 @@ class Regions(wiring.Component):
             {
                 # choose a region of this table, for a row that is `hot` or not
                 "table": In(tables),
-                # while `sweeping` the region that is meant is this one, and no chosen one
+                # while `sweeping`, outputs are of this region, not of a chosen one
                 "sweep": In(regions),
                 "hot": In(1),  # the row is pinned
-                "choose": In(1),  # the chosen region is meant from this cycle on
+                "choose": In(1),  # outputs are of the region chosen now, from this cycle on
                 "sweeping": In(1),
                 "fill": In(1),  # a line is filled
-                "turn": In(1),  # the turn goes on
+                "turn": In(1),  # the turn goes to the next line
                 "missed": In(1),  # all lines are filled and a row has none
                 "known": Out(1),  # `line` of the table was filled
                 "keeps": Out(1),  # the region keeps rows
                 "room": Out(1),  # not all its lines are filled
                 "empty": Out(lines),  # the next line that is not filled
                 "hand": Out(lines),  # the line whose turn it is
-                "following": Out(lines),  # the first line of the region behind `sweep`
+                "following": Out(lines),  # the first line of the region after `sweep`
                 "line": In(lines),
                 "swept": Out(tables),  # the table of `sweep`
             }

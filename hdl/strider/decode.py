@@ -90,15 +90,15 @@ class Decoder(wiring.Component):
         return m
 
     def _page(self, m):
-        """Each part's fields go where they stay."""
+        """Keep the fields of a page header, which comes in parts."""
         tag, bus, inside = self.tag, self.config.bus_bytes, page_bits(self.config)
         first, count = PAGE_FIELDS
 
         def field(at):
+            """Return whether the part with the field at byte `at` comes now, and the field."""
             part, byte = divmod(at - first, bus)
-            return (tag.kind == Kind.PAGE) & (tag.part == part), self.window[
-                8 * byte : 8 * byte + 16
-            ]
+            comes = (tag.kind == Kind.PAGE) & (tag.part == part)
+            return comes, self.window[8 * byte : 8 * byte + 16]
 
         here, flags = field(10)
         with m.If(here):
@@ -213,12 +213,7 @@ class Decoder(wiring.Component):
             with m.If(kind == FIXED_TYPES.index(name)):
                 m.d.comb += oid.eq(TYPES[name].oid)
         m.d.comb += [
-            word.eq(value)
-            for word, value in zip(
-                words,
-                [1, 0, oid, length, 1],
-                strict=True,
-            )
+            word.eq(value) for word, value in zip(words, [1, 0, oid, length, 1], strict=True)
         ]
         long, brief = Signal(32), Signal(8)
         m.d.comb += [

@@ -220,10 +220,7 @@ class Front(wiring.Component):
         with m.If(self._require(m, Op.READB)):
             self._read_page(m)
             m.d.comb += self.pointers.begin.eq(1)
-            m.d.sync += [
-                *fields(self.next, valid=0, end=0, error=0),
-                self.inside.eq(0),
-            ]
+            m.d.sync += [*fields(self.next, valid=0, end=0, error=0), self.inside.eq(0)]
             if self.config.fixed is None:
                 setup, policy = _settings(self.instruction)
                 m.d.sync += [*fields(self.setup, **setup), *fields(self.policy, **policy)]

@@ -153,14 +153,12 @@ def _comparison(cell: Cell, a: Bits, b: Bits, signed: bool, refer: Refer) -> str
     width = max(_width(a), _width(b), 1)
     kind = cell.kind
     if not signed and kind in ("$lt", "$ge", "$gt", "$le"):
-        ones = {"$le": _known(b), "$gt": _known(b), "$lt": _known(b), "$ge": _known(b)}[kind]
-        if ones == "0" * len(ones or "x") or not b:
-            if kind in ("$lt", "$ge"):  # nothing is below 0
-                return "1'd0" if kind == "$lt" else "1'd1"
-        if ones == "1" * width:
-            if kind in ("$gt", "$le"):  # nothing is above all ones
-                return "1'd0" if kind == "$gt" else "1'd1"
-        first = _known(a)
+        first, second = constant_bits(a), constant_bits(b)
+        # nothing is below 0, and nothing above all ones
+        if (not b or second == "0" * len(second or "x")) and kind in ("$lt", "$ge"):
+            return "1'd0" if kind == "$lt" else "1'd1"
+        if second == "1" * width and kind in ("$gt", "$le"):
+            return "1'd0" if kind == "$gt" else "1'd1"
         if (not a or first == "0" * len(first or "x")) and kind in ("$gt", "$le"):
             return "1'd0" if kind == "$gt" else "1'd1"
         if first == "1" * width and kind in ("$lt", "$ge"):
@@ -171,7 +169,7 @@ def _comparison(cell: Cell, a: Bits, b: Bits, signed: bool, refer: Refer) -> str
     return f" {_COMPARED[kind]} ".join(both)
 
 
-def _known(bits: Bits) -> str | None:
+def constant_bits(bits: Bits) -> str | None:
     """Return a value's bits where all are constants, the highest first."""
     return None if any(chunk.wire for chunk in bits) else "".join(c.value for c in reversed(bits))
 

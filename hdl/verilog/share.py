@@ -6,7 +6,7 @@ Only wires without a name are touched: what has one in the source is computed as
 from collections import Counter
 from collections.abc import Callable
 
-from .expressions import UNARY, part
+from .expressions import UNARY, constant_bits, part
 from .narrow import values
 from .rtlil import Assignment, Bits, Cell, Chunk, Module, Switch
 
@@ -164,11 +164,6 @@ def _zeros(width: int) -> Bits:
     return (Chunk("", 0, width, "0" * width),) if width > 0 else ()
 
 
-def _known(bits: Bits) -> str | None:
-    """Return a constant's bits, the highest first."""
-    return None if any(chunk.wire for chunk in bits) else "".join(c.value for c in reversed(bits))
-
-
 def _extended(bits: Bits, signed: bool, width: int) -> Bits | None:
     """Return a value in so many bits, None where its sign would be repeated."""
     more = width - sum(chunk.width for chunk in bits)
@@ -185,13 +180,13 @@ def _simpler(cell: Cell, width: int) -> Bits | None:
     a, b = cell.ports.get("A", ()), cell.ports.get("B", ())
     signed = cell.parameters.get("A_SIGNED", "0").rpartition("'")[2].lstrip("0") != ""
     if cell.kind == "$mux":
-        chosen = _known(cell.ports["S"])
+        chosen = constant_bits(cell.ports["S"])
         if chosen not in ("0", "1") and a != b:
             return None
         return _extended(b if chosen == "1" else a, False, width)
     if cell.kind in ("$reduce_or", "$reduce_bool", "$reduce_and", "$reduce_xor"):
         return a if width == 1 and sum(chunk.width for chunk in a) == 1 else None
-    left, right = _known(a), _known(b)
+    left, right = constant_bits(a), constant_bits(b)
     if cell.kind in ("$add", "$sub", "$or", "$xor"):
         if right is not None and "1" not in right:
             return _extended(a, signed, width)
