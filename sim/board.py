@@ -214,7 +214,7 @@ class Board(_Clocked):
 
 
 class Datagrams(_Clocked):
-    """A simulated device behind datagrams. It is clocked while it is busy, and while one is under way."""
+    """A simulated device behind datagrams. Its clock runs while it is busy, and while a datagram is on its way."""
 
     def __init__(self, source: str) -> None:
         functions: tuple[_Function, ...] = (
@@ -247,7 +247,7 @@ class Datagrams(_Clocked):
         return list(room[: self._api.penstock_board_ready(self._handle, room, count)])
 
     def tick(self) -> None:
-        """A second is over."""
+        """Tell the device that a second is over, and let a little time pass."""
         self._api.penstock_board_tick(self._handle)
         self.run()
 

@@ -20,6 +20,7 @@ from ..core.operations import ELEMENTWISE, REDUCTIONS
 from . import lower_rows
 from .emit import COSTLY, Emitter, Site, View
 from .integers import MEANINGS
+from .lower_rows import matrix_shape
 
 #: planning a kernel with more operations would take many minutes, and its chains more stack than there is
 MAX_PLANNED = 1_000
@@ -41,12 +42,6 @@ class Program:
     by_row: bool = False  #: they wait for changes of their own rows too, but for no others
     #: what `times.Times` and `schedule` have computed of it
     known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-
-def _two(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return (rows, cols) of a shape of rank 0 to 2."""
-    rows, cols = (1, 1, *shape)[-2:]
-    return rows, cols
 
 
 def lower(graph: Graph, lanes: int, *, serial_limit: int) -> Program:
@@ -146,7 +141,7 @@ class Lowering:
         key = (index, "leaf")
         if key not in self.memo:
             node = self.graph.nodes[index]
-            shape = _two(node.shape)
+            shape = matrix_shape(node.shape)
             if node.op == "const":
                 value = np.broadcast_to(
                     np.asarray(node.attrs["value"], dtype=np.float64), node.shape
@@ -191,7 +186,7 @@ class Lowering:
         ):  # `until` speaks of the model that the batch began with
             if (index, "old") not in self.memo:
                 self.memo[index, "old"] = self.emitter.copy(
-                    self.leaf(index), _two(node.shape), "batch", f"old_{node.attrs['name']}"
+                    self.leaf(index), matrix_shape(node.shape), "batch", f"old_{node.attrs['name']}"
                 )
             return self.memo[index, "old"]
         if node.op in ("const", "meta", "model", "input", "output", "index"):
@@ -203,7 +198,7 @@ class Lowering:
 
     def _lower(self, site: Site) -> View:
         index, node, region = site.index, site.node, site.region
-        shape = _two(node.shape)
+        shape = matrix_shape(node.shape)
         if node.op == "merge":
             return self._merge(node.inputs[0], node.attrs.get("op", "add"))
         if node.op == "expand":
@@ -240,7 +235,8 @@ class Lowering:
         """Return the buffers of a node's inputs, none of them seen as a column."""
         plain, nodes = self.emitter.plain, self.graph.nodes
         return [
-            plain(self.value(i, region), _two(nodes[i].shape), region).buffer for i in node.inputs
+            plain(self.value(i, region), matrix_shape(nodes[i].shape), region).buffer
+            for i in node.inputs
         ]
 
     def _destination(self, site: Site, shape: tuple[int, int]) -> int:
@@ -252,7 +248,7 @@ class Lowering:
     ) -> Operand:
         """Return how an operation with output shape `out` reads node `index`; `loops` name the loops over rows and columns."""
         view = self.value(index, region)
-        rows, cols = _two(self.graph.nodes[index].shape)
+        rows, cols = matrix_shape(self.graph.nodes[index].shape)
         row, col = loops
         if view.column:
             return Operand(view.buffer, "", row if rows > 1 else "", True)
@@ -264,7 +260,7 @@ class Lowering:
         return Operand(view.buffer, down, col, False)
 
     def _elementwise(self, site: Site, dest: int, merge: str | None = None) -> View:
-        fn, shape = ELEMENTWISE[site.node.op].unit, _two(site.node.shape)
+        fn, shape = ELEMENTWISE[site.node.op].unit, matrix_shape(site.node.shape)
         vector = merge is not None or self.emitter.vector(fn, shape)
         operands = tuple(
             self.operand(i, site.region, shape, ("i", "c"), vector) for i in site.node.inputs
@@ -299,7 +295,7 @@ class Lowering:
         node, region = site.node, site.region
         source = node.inputs[0]
         inner = self.graph.nodes[source]
-        rows, cols = _two(inner.shape)
+        rows, cols = matrix_shape(inner.shape)
         operation, axis = REDUCTIONS[node.op], node.attrs.get("axis")
         reduce = operation.unit
         if len(inner.shape) == 0 or rows * cols == 1:
@@ -362,7 +358,7 @@ class Lowering:
     def _merge(self, source: int, merge: str) -> View:
         """Lower the node to be merged, fused with the merge where nothing else reads it; return the accumulator."""
         site = Site(source, self.graph.nodes[source], "group")
-        shape = _two(site.node.shape)
+        shape = matrix_shape(site.node.shape)
         accumulator = lambda: self.emitter.buffer(f"merge{source}", "acc", "core", shape)
         if self._fusible(source):
             return self._elementwise(site, accumulator(), merge)

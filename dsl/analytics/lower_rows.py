@@ -36,14 +36,15 @@ def by_rows(graph: Graph) -> bool:
     return any(node.op in _OF_ROWS for node in graph.nodes)
 
 
-def _two(shape: tuple[int, ...]) -> tuple[int, int]:
+def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return (rows, cols) of a shape of rank 0 to 2."""
     rows, cols = (1, 1, *shape)[-2:]
     return rows, cols
 
 
 def lowered(low: Lowering, site: Site) -> View:
     """Lower a node that is an integer, or made of integers."""
-    node, shape = site.node, _two(site.node.shape)
+    node, shape = site.node, matrix_shape(site.node.shape)
     if node.op == "rows":
         return _rows(low, site)
     if node.op == "integer" and low.graph.nodes[node.inputs[0]].op in ("count", "const"):
@@ -69,7 +70,8 @@ def lowered(low: Lowering, site: Site) -> View:
     else:
         detail, inputs = _told(low.graph, site.index)
     operands = tuple(
-        _element(_integer(low, i, site.region), _two(low.graph.nodes[i].shape)) for i in inputs
+        _element(_integer(low, i, site.region), matrix_shape(low.graph.nodes[i].shape))
+        for i in inputs
     )
     return _emit(low, site, fn, operands, shape, detail)
 
@@ -108,16 +110,17 @@ def _integer(low: Lowering, index: int, region: str) -> View:
 
 def _constant(low: Lowering, index: int) -> View:
     node = low.graph.nodes[index]
-    number = low.emitter.buffer(f"int{index}", "run", "core", _two(node.shape), integer=True)
+    shape = matrix_shape(node.shape)
+    number = low.emitter.buffer(f"int{index}", "run", "core", shape, integer=True)
     value = np.broadcast_to(np.asarray(node.attrs["value"], dtype=np.float64), node.shape)
-    low.run_values[number] = value.reshape(_two(node.shape))
+    low.run_values[number] = value.reshape(shape)
     return View(number)
 
 
 def _count(low: Lowering, index: int, region: str) -> View:
     node = low.graph.nodes[index]
     bag = _integer(low, node.inputs[0], region)
-    places = _two(low.graph.nodes[node.inputs[0]].shape)[1]
+    places = matrix_shape(low.graph.nodes[node.inputs[0]].shape)[1]
     dest = low.emitter.buffer(f"places{index}", "temp", "thread", (1, 1), integer=True)
     site = Site(index, node, region)
     operand = Operand(bag.buffer, "", "j", True)
@@ -141,10 +144,10 @@ def _emit(
 
 
 def _rows(low: Lowering, site: Site) -> View:
-    node, shape = site.node, _two(site.node.shape)
+    node, shape = site.node, matrix_shape(site.node.shape)
     table, index = node.inputs
     rows = low.graph.nodes[table].shape[0]
-    bag = _two(low.graph.nodes[index].shape)[1] > 1
+    bag = matrix_shape(low.graph.nodes[index].shape)[1] > 1
     numbers = bag and len(node.shape) == 1  # one of each row
     at = _integer(low, index, site.region).buffer
     operands = (
@@ -170,8 +173,8 @@ def change(low: Lowering, index: int, model: int) -> None:
     if low.graph.nodes[base].op == "change":
         change(low, base, model)
     table = low.graph.nodes[base]
-    want = _two((*low.graph.nodes[at].shape, *table.shape[1:]))
-    bag = _two(low.graph.nodes[at].shape)[1] > 1
+    want = matrix_shape((*low.graph.nodes[at].shape, *table.shape[1:]))
+    bag = matrix_shape(low.graph.nodes[at].shape)[1] > 1
     numbers = bag and len(table.shape) == 1
     loops = ("", "i") if numbers else ("i", "c")
     operands = (

@@ -129,11 +129,7 @@ def choose(
     check_hot(graph, maker.choices.hot)
     reason, code = why_golden_alone(graph, maker, bound), "E496"
     if not reason:
-        options = {
-            "--place": asked,
-            "--hot": maker.choices.hot,
-            "--dedupe": maker.choices.dedupe,
-        }
+        options = {"--place": asked, "--hot": maker.choices.hot, "--dedupe": maker.choices.dedupe}
         if option := next((name for name, choice in options.items() if choice), ""):
             return _in_memory(one, asked or None, measure, option)
         reason, code = too_large(maker), "E601"
@@ -284,10 +280,10 @@ class _Planner:
         return lanes_of(self.maker)
 
     def _estimated(self, space: Iterable[tuple[int, int, int]]) -> list[Candidate]:
-        """Return candidates. Left out are candidates that are hopelessly slow beside one that fits, have more threads than a candidate that is as fast as its
-        stream and any plan, or are far too large."""
+        """Return candidates with the lanes, threads and ports in `space`. Left out are those that are hopelessly slow beside one that fits, have more
+        threads than a candidate that is as fast as its stream and any plan, or are far too large."""
         maker, candidates, best = self.maker, [], float("inf")
-        most_threads = set()
+        most_threads = set()  # lanes, ports and walkers that gain nothing from more threads
         slack = _SLOWER if maker.choices.prefer != "time" else TOLERANCE
         points = []
         for lanes, threads, ports in space:

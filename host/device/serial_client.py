@@ -217,14 +217,7 @@ class Client:
 
     async def read(self, space: Space, address: int, length: int) -> tuple[bytes, int]:
         """Read bytes; return them and the statuses of their requests, ORed (`models.link.frames.Status`)."""
-        parts: list[asyncio.Future[Response]] = []
-        position = 0
-        with _together(parts):
-            while position < length:
-                count = min(self._chunk, length - position)
-                parts.append(await self._begin(space, address + position, count))
-                position += count
-            return await self._gather(parts)
+        return await self._transfer(space, address, length)
 
     async def write(self, space: Space, address: int, data: bytes) -> int:
         """Write bytes; return the statuses of their requests, ORed. Writes to registers are done once, whatever happens on the line."""
@@ -235,18 +228,22 @@ class Client:
                 piece = data[position : position + MAXIMUM]
                 status |= (await self._ask(space, address + position, data=piece)).status
             return status
-        parts: list[asyncio.Future[Response]] = []
-        position = 0
-        with _together(parts):
-            while position < len(data):
-                piece = data[position : position + self._chunk]
-                parts.append(await self._begin(space, address + position, data=piece))
-                position += len(piece)
-            return (await self._gather(parts))[1]
+        return (await self._transfer(space, address, len(data), data))[1]
 
-    async def _gather(self, parts: list[asyncio.Future[Response]]) -> tuple[bytes, int]:
-        answers = await asyncio.gather(*parts)
-        status = 0
+    async def _transfer(
+        self, space: Space, address: int, length: int, data: bytes | None = None
+    ) -> tuple[bytes, int]:
+        """Read bytes, or write `data`, in frames that the line bears; return what was read, and the statuses ORed."""
+        parts: list[asyncio.Future[Response]] = []
+        position = status = 0
+        with _together(parts):
+            while position < length:
+                count = min(self._chunk, length - position)
+                piece = None if data is None else data[position : position + count]
+                asked = 0 if piece else count  # a write's answer has no data
+                parts.append(await self._begin(space, address + position, asked, piece))
+                position += count
+            answers = await asyncio.gather(*parts)
         for answer in answers:
             status |= answer.status
         return b"".join(answer.data for answer in answers), status

@@ -98,12 +98,11 @@ class Request:
 
     def body(self) -> bytes:
         """The body without its CRC."""
-        count = self.length if self.data is None else len(self.data)
+        data = self.data or b""
+        count = self.length if self.data is None else len(data)
         if count > MAXIMUM:
             raise FrameError(f"a frame carries at most {MAXIMUM} bytes, not {count}")
-        return struct.pack("<BBBI", self.sequence, self.kind, count, self.address) + (
-            self.data or b""
-        )
+        return struct.pack("<BBBI", self.sequence, self.kind, count, self.address) + data
 
     def encode(self) -> bytes:
         """The bytes to send, with a flag on either side."""

@@ -39,7 +39,7 @@ def in_order(pgtypes: Collection[str]) -> tuple[str, ...]:
 
 
 def from_pg(pgtype: str, raw: ArrayLike, format: Format, places: ArrayLike = 0) -> Codes:
-    """Codes of stored PostgreSQL values.
+    """Return the codes of stored PostgreSQL values.
 
     * `pgtype`: `bool int2 int4 int8 float4 float8`.
     * `raw`: unsigned little-endian patterns of the values; `uint64` where the type has 64 bits. Bits above
@@ -68,9 +68,8 @@ def from_pg(pgtype: str, raw: ArrayLike, format: Format, places: ArrayLike = 0) 
     # beyond 53 bits float64 would round a first time: drop ten bits, but let the lowest one kept tell whether any was set
     dropped = (integers & 1023) != 0
     odd = ((integers >> 10) | dropped).astype(np.float64) * 1024.0
-    return format.encode(
-        np.where(np.abs(integers >> 1) >= 1 << 51, odd, integers.astype(np.float64))
-    )
+    wide = np.abs(integers >> 1) >= 1 << 51
+    return format.encode(np.where(wide, odd, integers.astype(np.float64)))
 
 
 def numbers_of(pgtype: str, bits: NDArray[np.uint64]) -> NDArray[np.int64] | NDArray[np.float64]:

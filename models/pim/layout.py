@@ -221,9 +221,8 @@ class Layout:
             x = wide.reshape(self.items, parts, lanes, self.chunks, 2, COLUMNS)
             x = x.transpose(0, 1, 4, 3, 5, 2)  # item, part, bank, chunk, column, lane
         else:
-            wide = np.zeros(
-                (self.items, 2 * parts // stripes * lanes, stripes * self.chunks * COLUMNS)
-            )
+            shape = self.items, 2 * parts // stripes * lanes, stripes * self.chunks * COLUMNS
+            wide = np.zeros(shape)
             wide[:, : self.head, : self.columns] = state
             x = wide.reshape(self.items, -1, 2, lanes, stripes, self.chunks, COLUMNS)
             x = x.transpose(0, 1, 4, 2, 5, 6, 3)

@@ -73,11 +73,8 @@ class FetchStage(Phased):
         self.rows = deque(self._pass(job, Route.BITS, Route.ROWS))
 
     def _pass(self, job: int, bits: int, rows: int) -> list[Request]:
-        size, at, bus = (
-            self.run.works[job].size,
-            self.run.places[job].rows,
-            self.run.config.bus_bytes,
-        )
+        size, at = self.run.works[job].size, self.run.places[job].rows
+        bus = self.run.config.bus_bytes
         asked = pass_requests(size.places, size.columns - 1, bus)
         last = len(asked) - 1 if rows == Route.ROWS and size.full else -1
         return [
@@ -109,18 +106,16 @@ class FetchStage(Phased):
         return moved or self.held is not None, asked
 
     def step(self, now: int, retired: int, came: bool, asks: int | None, pops: bool) -> bool:
-        """`came`: a descriptor; `asks`: the job of a pass; `pops`: the oldest body has come."""
+        """Take a step, and return whether anything moves. `retired`: jobs that are done; `came`: a descriptor has come; `asks`: the job whose rows are read
+        once more, or None; `pops`: the oldest body has come."""
         run = self.run
         moved, asked = self._request(now)
         moved |= came or pops
         if asks is not None:
             self.passes.extend(self._pass(asks, Route.PASS_BITS, Route.PASS_ROWS))
             moved = True
-        begins = (
-            self.came > self.begun
-            and self.begun - retired < run.config.jobs
-            and len(self.bodies) < AHEAD
-        )
+        room = self.begun - retired < run.config.jobs and len(self.bodies) < AHEAD
+        begins = self.came > self.begun and room
         self.came += came
         if pops:
             self.bodies.popleft()

@@ -84,7 +84,7 @@ def solved(columns: int, rows: Iterable[int]) -> int:
 
 
 class Rotations(Phased):
-    """`hdl.qr.givens`."""
+    """The cycles of `hdl.qr.givens`: its phase, and when it takes rows and the right side."""
 
     def __init__(self, wake: Callable[[int], None]) -> None:
         super().__init__(wake, ROTATIONS)
@@ -93,8 +93,9 @@ class Rotations(Phased):
         self.keep: tuple[bool, ...] = ()
         self.until = 0  # the phase's last cycle, where it is known
         self.final = -1  # when the last task was issued, or will be
-        self.fresh = self.held = False
-        self.ended = self.some = False
+        self.fresh = self.held = False  # the factor begins as zeros; a new row waits
+        self.ended = self.some = False  # no more rows come; there was one
+        # it is a column's second turn; the column is dropped; one was dropped
         self.second = self.drops = self.dropped = False
         self.solves = self.rows = False  # what a wave is for: weights, a row
 
@@ -117,7 +118,7 @@ class Rotations(Phased):
         return not side or now == self.final
 
     def row(self, end: bool) -> None:
-        """A new row, or the end of them."""
+        """Take a new row, or the end of the rows."""
         self.held, self.ended, self.some = not end, end, self.some or not end
 
     def step(self, now: int, chunk: bool, side: bool, job: Work | None) -> tuple[bool, bool]:

@@ -37,14 +37,7 @@ from ..numerics.policy import InputPolicy, Unfit
 from . import landing
 from .config import PortConfig
 from .errors import PageError
-from .golden import (
-    PageBytes,
-    Stop,
-    array_header,
-    check_header,
-    line_pointer,
-    lines,
-)
+from .golden import PageBytes, Stop, array_header, check_header, line_pointer, lines
 from .isa import BITMAP_GROUP, FIXED_TYPES, Base, Instruction, Op, short_possible
 from .judge import CODES, verdict
 
@@ -421,9 +414,8 @@ class StriderMachine:
                     raise _Failed(PageError.ARRAY_SHAPE, self.now)
             elif not small:
                 self._fit(at + 21 if first > 1 else at, self.now)
-                raise _Failed(
-                    PageError.TUPLE_EXTERNAL if first == 1 else PageError.ARRAY_SHAPE, self.now
-                )
+                code = PageError.TUPLE_EXTERNAL if first == 1 else PageError.ARRAY_SHAPE
+                raise _Failed(code, self.now)
             self.now += self.latency if small else 1
             at = at if first & 1 else p.align(at, size)
             self._fit(at + 1, self.now)
