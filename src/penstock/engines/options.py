@@ -190,8 +190,10 @@ class Law(click.ParamType):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        if value == "uniform" or isinstance(value, float):
-            return value if isinstance(value, float) else 0.0
+        if isinstance(value, float):
+            return value
+        if value == "uniform":
+            return 0.0
         law, _, theta = str(value).partition(":")
         with suppress(ValueError):
             if law == "zipf" and 0 < float(theta) <= 8:
@@ -206,7 +208,8 @@ def _size(text: str) -> int | str:
         return text  # the kernel says what is wrong with it
 
 
-def _columns(text: str) -> tuple[str, ...]:
+def names(text: str) -> tuple[str, ...]:
+    """Return the names in a list with commas."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
@@ -254,7 +257,7 @@ TABLE = (
     ),
     Option(
         "bind",
-        Pair("x=age,height", _columns),
+        Pair("x=age,height", names),
         "X=COLUMN,…",
         "Columns of a variable. Repeatable.",
         repeated=True,

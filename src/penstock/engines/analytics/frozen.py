@@ -35,10 +35,12 @@ Values = Mapping[str, np.ndarray]
 
 
 class Frozen(Workload):
-    """A training with `freeze`, EPS and EPOCHS.
+    """A training that leaves tuples out all of whose changed rows moved less than EPS in EPOCHS epochs: trainings of so many epochs, one after the other,
+    each on the tuples that are left.
 
-    Parameters: `full`: the training without it, of `plan`, on heap `pages` (pages, page_size), from models `start`; `part`: returns the training of so
-    many epochs from such a start on such pages.
+    * `full`: the training of `plan` with all tuples, on heap `pages` (pages, page_size), from models `start`.
+    * `part`: returns the training of so many epochs from such a start on such pages.
+    * `freeze`: EPS and EPOCHS.
 
     Raises OptionError (E609) for values that these cannot have, and for kernels that change more than rows which indices of the table name.
     """
@@ -71,7 +73,7 @@ class Frozen(Workload):
 
     @cached_property
     def _changes(self) -> list[tuple[str, np.ndarray]]:
-        """Of each change the model, and the rows of each tuple (tuples, places)."""
+        """For each change of rows, its model, and the rows that it changes for each tuple (tuples, places)."""
         lookups = rows_asked(self.plan, walk_port(self.plan, self.heap).tuples)
         return [(self.plan.buffers[op.dest].name, rows) for op, rows in lookups if op.changes_rows]
 
@@ -162,7 +164,7 @@ def _checked(freeze: object) -> tuple[float, int]:
 
 
 def _all(still: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return of which tuples all rows are frozen; places that are left out count for none."""
+    """Return which tuples have frozen rows alone; places that are left out count for none."""
     return np.asarray((still[np.maximum(rows, 0)] | (rows < 0)).all(axis=1))
 
 

@@ -3,7 +3,7 @@
 import click
 
 from penstock.dsl.analytics.choices import PREFER
-from penstock.engines.options import FILL, INPUTS, RING, TABLE, Count, Law, Option, Pair
+from penstock.engines.options import FILL, INPUTS, RING, TABLE, Count, Law, Option, Pair, names
 
 
 def _start(text: str) -> float | str:
@@ -26,10 +26,6 @@ class _Freeze(click.ParamType):
             return float(eps), int(epochs)
         except ValueError:
             self.fail(f"it must be EPS,EPOCHS, as 0.01,2, not {value!r}", param, ctx)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 _KERNEL = (
@@ -97,7 +93,7 @@ _PLAN = (
 _INDICES = (
     Option(
         "categories",
-        _names,
+        names,
         "COLUMN,…",
         "Columns of whole numbers, taken by an index, that are categories.",
     ),

@@ -315,10 +315,7 @@ class Mapped(Workload):
         facts: dict[str, Any] = {}
         if traced:
             seen = machine.trace(0)
-            facts = {
-                "pages_read": _seen(seen, "read"),
-                "pages_written": _seen(seen, "write"),
-            }
+            facts = {"pages_read": _seen(seen, "read"), "pages_written": _seen(seen, "write")}
         codes = self._codes(self._answered(machine, session))
         return Result(codes, None, facts, ended.counters)
 

@@ -38,12 +38,7 @@ _PLAN = tuple(
             "W",
             "Requests of a map in flight, a power of two.  [default: as many as keep it busy]",
         ),
-        (
-            "rounds",
-            Count(1, 4),
-            "R",
-            "Rounds of a cipher core a cycle: 1, 2 or 4.  [default: 2]",
-        ),
+        ("rounds", Count(1, 4), "R", "Rounds of a cipher core a cycle: 1, 2 or 4.  [default: 2]"),
         (
             "cores",
             Count(2, 64),

@@ -92,6 +92,7 @@ def summary(outcome: Outcome) -> Iterable[Part]:
 
 
 def _run(outcome: Outcome, design: PimDesign) -> Iterable[Row]:
+    """Yield a report's rows about a run."""
     workload = outcome.workload
     yield Row("tokens", f"{outcome.rows}" + (", assumed" if outcome.assumed else ""))
     yield from agreement(outcome)
@@ -105,9 +106,8 @@ def _run(outcome: Outcome, design: PimDesign) -> Iterable[Row]:
             yield Row("a round", "; ".join(texts))
         if design.device.timing.name.startswith("pimba"):
             spent = sum(map(picojoules, workload.programs)) / workload.tokens
-            yield Row(
-                "memory chip", f"{spent / 1e6:,.3g} µJ a token, without refresh and idle power"
-            )
+            energy = f"{spent / 1e6:,.3g} µJ a token, without refresh and idle power"
+            yield Row("memory chip", energy)
     run = outcome.rtl or outcome.golden
     if run is not None and not run.errors:
         saturated = run.counters.get("saturated", 0)

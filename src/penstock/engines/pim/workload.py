@@ -164,9 +164,8 @@ class Stepping(Workload):
         codes: Mapping[str, Any], out: NDArray[np.uint8], counters: Mapping[str, int]
     ) -> Result:
         """A result with the digest of what was read."""
-        return Result(
-            codes, None, {"results": hashlib.sha256(out.tobytes()).hexdigest()[:16]}, counters
-        )
+        digest = hashlib.sha256(out.tobytes()).hexdigest()[:16]
+        return Result(codes, None, {"results": digest}, counters)
 
     @cached_property
     def _golden_run(self) -> tuple[Result, list[Program], int]:
@@ -213,9 +212,8 @@ class Stepping(Workload):
             if c.name == "COMP"
         )
         read, written = self.moved()
-        words = sum(
-            memory.least(prog.beats, prog.result_beats, self.design.device.bus) for prog in programs
-        )
+        bus = self.design.device.bus
+        words = sum(memory.least(prog.beats, prog.result_beats, bus) for prog in programs)
         bound = _Bound(compute // self.design.device.sets, words)
         facts = {
             "dram_cycles": sum(program.schedule.length for program in programs),

@@ -280,7 +280,6 @@ class PackedFits(Workload):
             fits(g, place if packing.group is None else f"{place}, {packing.group} = {g.value}")
             for g in packed.groups
         ]
-
         self.watchdog = max((part.watchdog for part in self._parts), default=self.watchdog)
 
     @property
@@ -324,7 +323,6 @@ class PackedFits(Workload):
         if (wrong := self._packed.error) is not None:
             return Cycles(None, error=wrong)
         runs = [part.model(memory) for part in self._parts]
-
         counters = Counter[str]()
         for run in runs:
             counters.update(run.counters)
@@ -362,15 +360,12 @@ class PackedFits(Workload):
 
     def details(self, codes: Mapping[str, Codes]) -> Mapping[str, Any]:
         fits = [part.details(part_codes) for part, part_codes in self._split(codes)]
-        skipped = {
-            n: v for n, v in self._inputs.items() if n in ("rows_skipped", "rows_of_weight_0")
-        }
+        left = ("rows_skipped", "rows_of_weight_0")
+        skipped = {n: v for n, v in self._inputs.items() if n in left}
         if self.packing.group is None:
             return {**fits[0], "fit": fits[0]["fit"] | skipped}
-        groups = [
-            {"group": group.value, **of["fit"]}
-            for group, of in zip(self._packed.groups, fits, strict=True)
-        ]
+        pairs = zip(self._packed.groups, fits, strict=True)
+        groups = [{"group": group.value, **of["fit"]} for group, of in pairs]
         return {"fit": {"group_by": self.packing.group, **skipped, "groups": groups}}
 
     def unreadable(self) -> HardwareError | None:
