@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.engines.qr import columns as engine
+from penstock.engines.qr import passes
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
 from penstock.models.qr.table_config import TableFitPlan
@@ -164,7 +164,7 @@ def planned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def plan(graph: Any, columns: Any, walk: Any, *_: Any) -> TableFitPlan:
         return TableFitPlan(columns, walk, 64)
 
-    monkeypatch.setattr(engine, "lower_table", plan)
+    monkeypatch.setattr(passes, "lower_table", plan)
 
 
 @pytest.mark.usefixtures("planned_at_once")

@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 import penstock as ps
 from penstock.cli.main import run
-from penstock.engines.qr import columns as engine
+from penstock.engines.qr import passes
 from penstock.host.workloads import Changes
 from penstock.models.qr.table_config import TableFitPlan
 from penstock.models.strider.errors import PageError
@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def planned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any engine will do for the golden model: the fastest is not looked for."""
     monkeypatch.setattr(
-        engine, "lower_table", lambda graph, columns, walk, *_: TableFitPlan(columns, walk, 64)
+        passes, "lower_table", lambda graph, columns, walk, *_: TableFitPlan(columns, walk, 64)
     )
 
 
