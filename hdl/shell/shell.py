@@ -29,7 +29,7 @@ class Outcome:
         """What the host may read of the last run."""
         return [self.done.eq(0), self.failed.eq(0), self.report.eq(0)]
 
-    def open(self):
+    def reopen(self):
         """The run has not ended, or nobody wants to know how."""
         return [self.next_done.eq(0), self.next_failed.eq(0)]
 
@@ -167,7 +167,7 @@ class Shell(wiring.Component):
     def _begin(self, m):
         """What the host asks for while no run is under way."""
         with m.If(self.registers.reset):
-            m.d.sync += [*self.outcome.forget(), *self.outcome.open()]
+            m.d.sync += [*self.outcome.forget(), *self.outcome.reopen()]
             self._drain(m)
         with m.Elif(self.registers.start):
             m.d.sync += [*self.outcome.forget(), self.cycles.eq(0), self.silence.still.eq(0)]
@@ -187,7 +187,7 @@ class Shell(wiring.Component):
             m.d.sync += [
                 self.cycles.eq(self.cycles + 1),
                 *self.silence.count(self.active, self._events(self.engine)),
-                *self.outcome.open(),
+                *self.outcome.reopen(),
             ]
             with m.If(self.registers.reset):
                 self._drain(m)
@@ -203,7 +203,7 @@ class Shell(wiring.Component):
             limit = Mux(self.registers.watchdog != 0, self.registers.watchdog, PATIENCE)
             m.d.sync += self.silence.count(self.active)
             with m.If(self.registers.reset):  # while it ends: the host no longer wants to know how
-                m.d.sync += [*self.outcome.open(), self.outcome.report.eq(0)]
+                m.d.sync += [*self.outcome.reopen(), self.outcome.report.eq(0)]
             with m.Elif(Cat(self.idle).all()):
                 m.next = "CLEAR"
             # the engine stays as it is, and so does what it offers: the protocol demands it
@@ -214,7 +214,7 @@ class Shell(wiring.Component):
         with m.State("CLEAR"):
             m.d.comb += self.clear.eq(1)
             with m.If(self.registers.reset):
-                m.d.sync += [*self.outcome.open(), self.outcome.report.eq(0)]
+                m.d.sync += [*self.outcome.reopen(), self.outcome.report.eq(0)]
             # a run that did not come to its end leaves things in pipelines
             with m.Elif(self.outcome.next_done | (self.cleared == self.settling - 1)):
                 self._end(m)

@@ -39,6 +39,8 @@ _WRITTEN = "it is written, locked or synced, not read"
 _SYSTEM = "the system wrote it"
 _RUN = "Python has run this file, or `Input` has read it"
 _LOOKED = "`Input.data` has looked at it before"
+_NAME = "it opens no file: a session has this name"
+_TEXT = "a text that is given; what is read is looked at, and never run"
 _SERVER = "a server, whose answers its driver reads"
 #: by file, function and what it calls: why it reads in another way
 _REASONS = {
@@ -68,7 +70,7 @@ _REASONS = {
     "dsl/core/python.py _declared linecache.getlines": _RUN,
     "dsl/core/python.py _remade pickle.loads": _PIPE,
     "dsl/core/text.py _parser .read_text": _PACKAGE,
-    "host/device/serial_client.py Client._readable os.read": _SYSTEM,
+    "host/device/serial_client.py _Wire._readable os.read": _SYSTEM,
     "host/device/emulation.py tapped os.open": _SYSTEM,
     "host/device/emulation.py tapped os.read": _SYSTEM,
     "host/learned_index/snapshot.py _replace open": _WRITTEN,
@@ -117,6 +119,8 @@ _REASONS = {
     "src/penstock/designs/cache.py digest_of .read_bytes": _PACKAGE,
     "src/penstock/cli/main.py main os.open": _WRITTEN,
     "src/penstock/cli/completion.py kernels ast.parse": _OPENED,
+    "src/penstock/design.py Design open": _NAME,
+    "src/penstock/passes/form_text.py read ast.parse": _TEXT,
     "src/penstock/engines/analytics/in_c.py InC.__init__ ctypes.CDLL": _SEALED,
     "src/penstock/engines/analytics/in_c.py _Writer.text .read_text": _PACKAGE,
     "src/penstock/engines/omap/commands.py _tls .load_cert_chain": _LOOKED,
