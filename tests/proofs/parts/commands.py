@@ -331,6 +331,7 @@ def prefetcher(bus_bytes: int = 128, depth: int = 2, burst: int = 1) -> Bench:
     return b
 
 
+_SPLITTER = "hdl.memory.splitter"
 _READER, _WRITER = "hdl.memory.reader", "hdl.memory.writer"
 _PREFETCHER = "hdl.memory.prefetcher"
 _SPLIT = "all beats, in order, in the fewest bursts; ≤ 256 beats, none across 4 KiB"
@@ -340,7 +341,7 @@ PROOFS = [
         "hdl.memory.Splitter",
         f"{_SPLIT}; bus of 128 bytes, 14-bit addresses, 7-bit lengths",
         lambda: splitter(128, 14, 7),
-        Defect(_READER, "fits.eq(total <= window)", "fits.eq(total <= window + 1)"),
+        Defect(_SPLITTER, "fits.eq(total <= window)", "fits.eq(total <= window + 1)"),
     ),
     *(
         Proof(
@@ -348,7 +349,7 @@ PROOFS = [
             f"{_SPLIT}; bus of {bus} bytes, {address}-bit addresses, {beats}-bit lengths",
             lambda bus=bus, address=address, beats=beats: splitter(bus, address, beats, inner=True),
             Defect(
-                _READER, "((word >> inner) + 1) << inner", "((word >> inner) + 1) << (inner - 1)"
+                _SPLITTER, "((word >> inner) + 1) << inner", "((word >> inner) + 1) << (inner - 1)"
             ),
             method="induction",
             depth=3,

@@ -418,8 +418,8 @@ PROOFS.extend(
             {"page_size": 64},
             Defect(
                 _DECODE,
-                "return (tag.kind == Kind.PAGE) & (tag.part == part),",
-                "return (tag.part == part),",
+                "comes = (tag.kind == Kind.PAGE) & (tag.part == part)",
+                "comes = tag.part == part",
             ),
         ),
         (
@@ -432,8 +432,8 @@ PROOFS.extend(
             {},
             Defect(
                 _DECODE,
-                "return (tag.kind == Kind.PAGE) & (tag.part == part),",
-                "return (tag.part == part),",
+                "comes = (tag.kind == Kind.PAGE) & (tag.part == part)",
+                "comes = tag.part == part",
             ),
         ),
     )
