@@ -1,4 +1,6 @@
-"""Candidates of the planner: whole plans for what is chosen freely, with an estimate of their cycles a tuple."""
+"""Makes a candidate of a point: its whole plan, with an estimate of its cycles a tuple. Which points are tried, and which candidate is best, is in
+`plan`.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,7 @@
-"""A search for starts of operations that keep a distance from batch to batch."""
+"""Part of the scheduler: a search for start cycles of one program's operations that keep a distance from batch to batch.
+
+Plans are searched for in `plan`.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

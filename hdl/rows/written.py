@@ -1,4 +1,7 @@
-"""Rows that were written back and are not answered yet."""
+"""Rows that were written back and are not answered yet: memory may still hold their old bytes, so `mover` fetches none of them.
+
+Twin: `_answer` in `models/rows/unit_cycles.py`.
+"""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring

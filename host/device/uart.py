@@ -1,4 +1,4 @@
-"""A device on a serial line, as a transport: an event loop and a thread of its own for `client.Client`."""
+"""A device on a serial line, as a transport: an event loop and a thread of its own for `serial_client.Client`, which sends lost requests again."""
 
 import asyncio
 import threading

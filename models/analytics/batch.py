@@ -1,4 +1,6 @@
-"""One batch of tuples, as golden results take them."""
+"""The record of one batch: its tuples, each with its group and thread. `golden.takers` decides which tuple goes where, `golden.PlanMachine.merge`
+in which order they are summed.
+"""
 
 from dataclasses import dataclass
 

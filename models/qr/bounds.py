@@ -1,4 +1,5 @@
-"""Error bounds: by a pass over all rows, or the last pass's widened by what can have changed since.
+"""Bounds of the errors of predictions: by a pass over all rows, or the last pass's widened by what can have changed since. The bound of a run in
+cycles is `cycles.bound`, of fits over tables `table_cycles.bound`.
 
 That no row is left out is proven here. The memo's *anchor* has the weights w°, err_min, err_max, the box of bytes and the least P° of the last pass.
 

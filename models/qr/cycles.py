@@ -147,7 +147,8 @@ def run(
 
 @dataclass(frozen=True)
 class Bound(Terms):
-    """The bound of a run of such jobs. `link`: in which pages come through the ring, where they do."""
+    """The bound of a run in cycles, of jobs (`bound` here) and of fits over tables (`table_cycles.bound`). A further term is a field here, and its
+    cycles in both. `link`: in which pages come through the ring, where they do."""
 
     memory: int
     sums: int

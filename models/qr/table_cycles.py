@@ -75,11 +75,11 @@ def bound(engine: TableFitPlan, segments: Sequence[Segment], memory: Memory) -> 
     """
     rows = sum(segment.rows for segment in segments)
     return Bound(
-        memory.least(words_read(engine, segments), engine.answer_words, engine.bus_bytes),
-        rows * engine.columns.slots,
-        0,
-        0,
-        _chain(engine, memory),
+        memory=memory.least(words_read(engine, segments), engine.answer_words, engine.bus_bytes),
+        sums=rows * engine.columns.slots,
+        solver=0,
+        dot=0,
+        recurrence=_chain(engine, memory),
     )
 
 

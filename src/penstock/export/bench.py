@@ -1,4 +1,6 @@
-"""The vectors of a bench: a recorded run as a script of steps and the bytes that go with it."""
+"""The vectors of a bench: a recorded run as a script of steps and the bytes that go with it. `exporter.recorded` carries out the run, and holds it
+against the models.
+"""
 
 from __future__ import annotations
 
