@@ -1,4 +1,4 @@
-"""A device behind UDP, as a transport: a socket for `session.Session`."""
+"""A device behind UDP, as a transport: a socket for `udp_session.Session`, which sends lost requests again."""
 
 import errno
 import os
