@@ -29,8 +29,10 @@ class Site:
 
 
 class Emitter:
-    """Operations in dependence order over buffers. Costly functions on more than `serial_limit`
-    elements get a unit on every lane."""
+    """The buffers and operations that lowering has written so far; each operation stands behind those whose results it reads.
+
+    Operations take a beat of all lanes a cycle, costly functions on at most `serial_limit` elements one element a cycle.
+    """
 
     def __init__(self, lanes: int, serial_limit: int):
         self.lanes, self.serial_limit = lanes, serial_limit
@@ -69,7 +71,8 @@ class Emitter:
         merge: str | None = None,
         detail: tuple[int, ...] = (),
     ) -> View:
-        """Add an operation; return its result. `columns` > 0 says that so many columns are reduced, lanes first."""
+        """Add an operation that writes buffer `dest`; return its result. Parameters are as in `Op`; `columns` > 0: so many columns are added up, those of a
+        beat first, then the beats."""
         used = (dest, *(o.buffer for o in operands))  # a count of full bags is a constant
         of_tuples = merge or any(self.buffers[b].home == "thread" for b in used)
         self.ops.append(

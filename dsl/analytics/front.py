@@ -125,7 +125,8 @@ class TextKernel(text.Written, Kernel):
 
 
 class _Body(text.Body):
-    """Runs the statements of a kernel on a builder."""
+    """Runs the statements of a kernel on a builder. `returns`: the models' new values, of `w <- value` (`update`) and of `w[i] += value` and its like
+    (`change`); `changed`: the latter of them. A further change of a model goes on top of the one before."""
 
     def __init__(self, kernel: TextKernel, builder: AnalyticsBuilder) -> None:
         super().__init__(kernel, builder)
@@ -169,9 +170,9 @@ class _Body(text.Body):
             raise functions.unknown_name(self.builder, name, self.values, place)
         symbol = re.sub(r"\s", "", statement.children[-2].children[0])
         if symbol not in _CHANGES or name not in [p.name for p in self.kernel.of_kind("model")]:
-            super().change(statement, span)
+            super().change(statement, span)  # raises: values cannot be changed so
         if name in self.returns and name not in self.changed:
-            self.update(token, None, span)  # a second new value
+            self.update(token, None, span)  # raises: it has a new value already
         *at, value = [self.evaluate(child) for child in (*items, statement.children[-1])]
         base = self.changed[name].value if name in self.changed else self.builder.variables[name]
         ref = self.builder.change(_CHANGES[symbol], base, at, value, span)

@@ -22,8 +22,8 @@ def spoken(op: str) -> str:
 
 @dataclass(frozen=True)
 class Product:
-    """An outer product, sign · scale · k vᵀ: the nodes of its vectors (numbers count as vectors of them; ONE), of
-    a number, and where it stands in the kernel."""
+    """An outer product, sign · scale · k vᵀ. `k`, `v`: nodes of its vectors; a number stands for a vector of equal elements. `scale`: the node of a
+    number. Each may be ONE. `at`: the node of the kernel whose value it is."""
 
     k: int
     v: int
@@ -38,7 +38,11 @@ class Product:
 
 
 class HostNodes:
-    """The nodes of a traced kernel, and those that are added to them."""
+    """The nodes of a traced kernel, and behind them, in `extra`, those that the host computes besides.
+
+    The unit adds outer products to its state, nothing else. So what a kernel adds is taken apart into a `Product` (`product`), two of them that share
+    a vector become one (`joined`), and further nodes compute what the unit is given for them.
+    """
 
     def __init__(self, nodes: Sequence[Any]) -> None:
         self.nodes = nodes
@@ -136,7 +140,9 @@ class HostNodes:
     def joined(self, a: Product, b: Product) -> Product | None:
         """Return the sum of two products that share a vector, None where they do not."""
         op = "add" if a.sign == b.sign else "sub"
-        if self.same(a.k, b.k) and self.same(a.v, b.v):  # both may be shared with a third one
+        if self.same(a.k, b.k) and self.same(
+            a.v, b.v
+        ):  # k and v stay as they are, so that a third product may share one
             return replace(a, scale=self.op(op, a.scale, b.scale))
         for side, other in (("k", "v"), ("v", "k")):
             if not self.same(getattr(a, side), getattr(b, side)):
@@ -148,6 +154,6 @@ class HostNodes:
         return None
 
     def columns(self, product: Product) -> int:
-        """Return the node of a product's vector v with scale and sign."""
+        """Return the node that the unit is given as v: with the product's scale and sign in it."""
         v = self.op("mul", product.v, product.scale)
         return v if product.sign > 0 else self.op("neg", v)

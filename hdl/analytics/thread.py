@@ -29,7 +29,7 @@ class ThreadPorts:
             for k in range(len(op.operands))
             if op.touches_rows and k in (1, 2) and self.is_local(n, k)
         ]
-        #: the changes among them are held for others of their rows
+        #: operations among them that change rows, and may wait for an earlier change of the same row (input `hold`)
         self.held = (
             {n for n, _ in self.exports if plan.ops[n].changes_rows} if in_unit(plan) else set()
         )
@@ -46,7 +46,8 @@ class ThreadPorts:
         return width if operand.element else buffer.width(self.plan.lanes) * width
 
     def members(self) -> dict[str, int]:
-        """Return all input ports by name with their widths in bits."""
+        """Return all input ports by name with their widths in bits. In names: n an operation, k its operand, r a reduction, else a buffer. Of a reduction
+        `keep` says which lanes count."""
         plan = self.plan
         ports: dict[str, int] = {}
         for n in self.ops:

@@ -50,7 +50,7 @@ class _Returns(wiring.Component):
         super().__init__(
             {
                 "asks": In(1),  # a column is read
-                # it is its word's last; then: its burst's last word, beyond the chip
+                # of the column: `edge`: its word's last one; `last`: the word is its burst's last; `outside`: it lies beyond the chip
                 "mark": In(self.mark_layout),
                 "dq": In(chip.width),
                 "o": Out(

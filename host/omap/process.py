@@ -89,10 +89,10 @@ class DeviceProcess(Closing):
             self._to.write(json.dumps(config.to_json()).encode() + b"\n")
             self._to.flush()
         except OSError:
-            pass  # what it says of it is read next
+            pass  # it has ended already: its message is read next
         try:
             line = self._from.readline().decode(errors="replace").strip()
-        except BaseException:  # what it compiles ends with it
+        except BaseException:  # ends its whole group: it may be running a compiler
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self.close()

@@ -7,7 +7,10 @@ from .timing import write_times
 
 
 class ScoreWriter:
-    """Takes groups in the order of their starts; absolute cycles."""
+    """Says when a run's scores fill bus words, when bursts of words leave, and from when on the next group has room.
+
+    `room`, then `group`, for each group in the order of starts; `finish` once. All cycles are counted from the run's start.
+    """
 
     def __init__(self, plan: AnalyticsPlan, writer: Writer, address: int) -> None:
         self.plan, self.writer = plan, writer
@@ -49,11 +52,11 @@ class ScoreWriter:
 
     def finish(self, cycle: int) -> int:
         """Return the cycle of `done`; no group starts any more from this cycle on."""
-        closed = max(cycle, self.last) + 1
+        closed = max(cycle, self.last) + 1  # state CLOSE: the last, partial word is closed
         if self.placed % self.per_word:
             self.full.append(closed + 1)
         left = len(self.full) - len(self.sent)
         if left:
-            self._burst(closed + 2, left)
-        waiting = max(closed + 2, self.asked + 1) + 1
+            self._burst(closed + 2, left)  # after COUNT, in TAIL
+        waiting = max(closed + 2, self.asked + 1) + 1  # state WAIT
         return max(waiting, self.writer.idle() if self.sent else 0)

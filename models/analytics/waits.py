@@ -91,12 +91,17 @@ class Waits:
 
 
 def waits(plan: AnalyticsPlan, tuples: Codes) -> Waits:
-    """Return how long changes wait in an epoch of tuples, which have the places of indices behind their codes (`indices.walk_port`)."""
+    """Return how long changes wait in an epoch of tuples, which have the integers of their indices behind their codes (`indices.walk_port`).
+
+    Each beat of a change has a key (model, row, beat in the row) and the cycle in which it is taken if nothing waits, counted from its batch's close.
+    Where two beats of a batch with one key lie less than `gap` apart, the later one waits, and all after it: `_follow` goes through such pairs.
+    """
     size, count = plan.merge_count, len(tuples)
     waits = Waits([0] * -(-count // max(size, 1)))
     if not in_unit(plan):
         return waits
     changes = [(op, rows) for op, rows in rows_asked(plan, tuples) if op.changes_rows]
+    # rows of the largest table and beats of the widest row: they make a key one number
     most, wide = (
         max(of(op) for op, _ in changes)
         for of in (lambda op: op.detail[0], lambda op: op.extents[1])

@@ -50,7 +50,7 @@ def from_pg(pgtype: str, raw: ArrayLike, format: Format, places: ArrayLike = 0) 
 
     Raises ValueError: there is no conversion from the type.
     """
-    in_order([pgtype])
+    in_order([pgtype])  # raises for other types
     bits = np.asarray(raw).astype(np.uint64)
     if isinstance(format, Limbs):
         return format.to_codes(format.quantised(numbers_of(pgtype, bits), places)[0])

@@ -98,7 +98,12 @@ class Access:
 
 @dataclass(frozen=True, kw_only=True)
 class OmapConfig:
-    """A map, as the planner decided it."""
+    """A map, as the planner decided it, and all sizes, widths and addresses that follow.
+
+    Each item belongs to one of two *bins* drawn for it. A bin lies in HBM or is an encrypted *page* of the host. The *position map* (buckets of entries)
+    says where each key's item is, a *record* what is known of a bin. A *frame* is the room of one item in HBM; items for a page wait in frames until it
+    is opened, and are then *merged* into it. What an operation does: `models.omap.golden`.
+    """
 
     capacity: int  #: items that it holds
     value_bytes: int  #: a multiple of 8, from 8 to 1024

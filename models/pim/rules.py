@@ -31,7 +31,7 @@ class Rule:
 
 
 def rules(config: PimConfig) -> list[Rule]:
-    """Return the table of a device."""
+    """Return a device's rules. Those of one cycle are left out: two commands never share a cycle of the bus (`check`)."""
     t = config.timing
     table = [
         Rule("ACT4", "ACT4", "any", max(t.tRRD, t.tFAW), "tFAW"),

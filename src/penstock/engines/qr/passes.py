@@ -333,10 +333,10 @@ def _limbs(
     packing: Packing | None,
     args: Given,
 ) -> tuple[tuple[Unit, ...], tuple[int, ...]]:
-    """Return the units of the columns of the table that is given, and how many limbs they have. Without a table there are no units, and as many limbs as
-    is typical of the columns' types.
+    """Return each column's unit, and its number of limbs.
 
-    Where the host packs rows, each group has its own units: there are none here, and of limbs as many as the group that takes most.
+    With a table both come from its values. Without one there are no units, and the limbs are typical of the columns' types. Where the host packs rows,
+    each group will have units of its own: there are none here, and each column has the limbs of the group in which it needs most.
     """
     asked, count = args.option("limbs"), len(placed.sources)
     walk = WalkConfig(schema, placed, Limbs((1,) * count), policy=policy)
