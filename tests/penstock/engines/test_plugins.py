@@ -26,7 +26,7 @@ class Broken(Engine):
     passes = load = sections = None
 
 class Options(Broken):
-    options = {"check": (Option("--dimension", "dims", str, None, ""),)}
+    options = {"check": (Option("dims", str, None, "", flag="--dimension"),)}
 
 class Names(Broken):
     names = {"report": "os:path"}
